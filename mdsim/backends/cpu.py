@@ -1,0 +1,59 @@
+"""The CPU backend: numpy arrays and Numba kernels, threads by Numba's own pool."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from mdsim.backends import cache
+from mdsim.errors import InputError
+
+
+def available_cores() -> int:
+    """Cores that this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class CpuBackend:
+    """Arrays in main memory, kernels from ``mdsim.kernels.cpu``."""
+
+    name = "cpu"
+
+    def __init__(self, n_threads: int) -> None:
+        if n_threads < 1:
+            raise InputError(f"threads must be at least 1, got {n_threads}")
+        if "numba" not in sys.modules:  # Numba fixes the size of its pool when it is first imported
+            os.environ.setdefault("NUMBA_NUM_THREADS", str(max(n_threads, available_cores())))
+        cache.configure()
+        import numba
+
+        if n_threads > numba.config.NUMBA_NUM_THREADS:
+            raise InputError(
+                f"{n_threads} threads asked for, but Numba was started with at most "
+                f"{numba.config.NUMBA_NUM_THREADS}; set NUMBA_NUM_THREADS={n_threads} before starting Python"
+            )
+        numba.set_num_threads(n_threads)
+        self.n_threads = n_threads
+
+    def kernel(self, name: str) -> Callable[..., Any]:
+        module, function = name.rsplit(".", 1)
+        kernel: Callable[..., Any] = getattr(import_module(f"mdsim.kernels.cpu.{module}"), function)
+        return kernel
+
+    def zeros(self, shape: int | tuple[int, ...], dtype: Any) -> np.ndarray:
+        return np.zeros(shape, dtype=dtype)
+
+    def asarray(self, array: np.ndarray, dtype: Any = None) -> np.ndarray:
+        return np.ascontiguousarray(array, dtype=dtype)
+
+    def to_host(self, array: np.ndarray) -> np.ndarray:
+        return array
+
+
+def create(n_threads: int | None) -> CpuBackend:
+    return CpuBackend(available_cores() if n_threads is None else n_threads)

@@ -1,0 +1,5 @@
+"""Shared by all tests: a thread pool wide enough to test several thread counts on any machine."""
+
+import os
+
+os.environ.setdefault("NUMBA_NUM_THREADS", "4")  # before Numba is first imported
