@@ -32,6 +32,15 @@ class State:
 
 
 @dataclass(frozen=True)
+class LocalView:
+    """How global atom ids map to this rank's arrays. Tables are bound to it again after each migration."""
+
+    ids: np.ndarray  # int32[n_local + n_ghost] global id of each held atom
+    global_to_local: np.ndarray  # int32[n_global], -1 where not held
+    n_local: int
+
+
+@dataclass(frozen=True)
 class Snapshot:
     """What reporters see: gathered on the writer, atoms in global order. A field nobody asked for is None."""
 

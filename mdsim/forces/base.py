@@ -8,15 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from mdsim.box import Box
-
-
-@dataclass(frozen=True)
-class LocalView:
-    """How global atom ids map to this rank's arrays. Tables are bound to it again after each migration."""
-
-    ids: np.ndarray  # int32[n_local + n_ghost] global id of each held atom
-    global_to_local: np.ndarray  # int32[n_global], -1 where not held
-    n_local: int
+from mdsim.state import LocalView
 
 
 @dataclass
@@ -45,3 +37,6 @@ class ForceTerm(Protocol):
 
     def compute(self, positions: np.ndarray, box: Box, out: ForceBuffers, with_energy: bool) -> None:
         """Add forces for ``positions`` int32[n, 3] (and energies; always allowed, required ``with_energy``)."""
+
+
+__all__ = ["ForceBuffers", "ForceTerm", "LocalView"]
