@@ -15,7 +15,7 @@ sin, cos   4e-16                 abs(x) <= SINCOS_LIMIT (1.6e6); beyond it and f
 acos       6e-16                 [-1, 1]; nan outside
 atan2      6e-16                 all, signed zeros and infinities as in C
 erf        6e-16                 all
-erfc       2e-15                 all (down to 1e-300)
+erfc       1e-15                 all (down to 1e-300)
 tanh       6e-16                 all
 ========== ===================== ==========================================================================
 
