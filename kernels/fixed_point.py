@@ -40,6 +40,8 @@ KINETIC_SCALE = 2.0**24
 #: bits of an int32 flag word, or-ed by kernels
 FLAG_FORCE_CLIPPED = 1
 FLAG_NOT_FINITE = 2
+FLAG_CONSTRAINT = 4  # a constraint was not met
+FLAG_DISPLACEMENT = 8  # an atom moved half a box or more in one step
 
 POSITION_DTYPE = np.int32
 FORCE_DTYPE = np.int64
