@@ -72,7 +72,7 @@ def _plain(node: yaml.Node | None, path: KeyPath, source: Source, loader: yaml.S
         return _mapping(node, path, source, loader)
     if isinstance(node, yaml.SequenceNode):
         return [_plain(item, (*path, i), source, loader) for i, item in enumerate(node.value)]
-    value = loader.construct_object(node, deep=True)  # type: ignore[no-untyped-call]
+    value = loader.construct_object(node, deep=True)
     return value if isinstance(value, str | int | float | bool | None) else str(node.value)  # dates stay text
 
 
@@ -105,7 +105,8 @@ def apply_overrides(source: Source, overrides: Iterable[str]) -> None:
 
 def set_value(source: Source, keys: list[str], value: Any, place: str) -> None:
     """Put ``value`` at ``keys``, making the sections on the way."""
-    here, path = source.data, ()
+    here: Any = source.data
+    path: KeyPath = ()
     for i, text in enumerate(keys):
         key: str | int = int(text) if isinstance(here, list) and text.isdecimal() else text
         path = (*path, key)

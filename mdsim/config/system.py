@@ -105,7 +105,7 @@ class ImplicitSolvent(Section):
 class Hydrogens(Section):
     """Add the hydrogens that the force field expects."""
 
-    pH: float = Field(default=7.0, ge=0, le=14)  # noqa: N815 - as everyone writes it
+    pH: float = Field(default=7.0, ge=0, le=14)
     """decides the protonation of titratable residues"""
 
 
