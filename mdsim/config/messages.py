@@ -67,9 +67,13 @@ def _data_path(location: tuple[int | str, ...], data: Any, missing: bool) -> Key
     """pydantic's location without the names of union branches, which are no keys of the user's."""
     path: list[int | str] = []
     for key in location[:-1] if missing else location:
-        if (isinstance(data, dict) and key in data) or (isinstance(data, list) and isinstance(key, int) and key < len(data)):
+        if isinstance(data, dict) and key in data:
             data = data[key]
-            path.append(key)
+        elif isinstance(data, list) and isinstance(key, int) and key < len(data):
+            data = data[key]
+        else:
+            continue
+        path.append(key)
     return (*path, location[-1]) if missing else tuple(path)
 
 

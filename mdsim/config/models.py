@@ -164,7 +164,7 @@ class Dynamics(Section):
             if self.barostat is not None:
                 problems.add("barostat", "needs a temperature: choose an integrator with one, for instance langevin-middle")
             if self.velocities is None:
-                problems.add("integrator", "has no temperature to draw velocities at: add 'velocities: 300 K' or 'velocities: file'")
+                problems.add("integrator", "has no temperature for initial velocities: add 'velocities: 300 K' or 'velocities: file'")
         elif self.temperature == 0 and self.barostat is not None:
             problems.add("barostat", "needs a temperature above 0 K")
         if self.barostat is not None:
@@ -209,8 +209,8 @@ class Trajectory(Section):
 
     interval: Every = Interval(time=10.0)
     """between frames"""
-    selection: Literal["all", "solute"] | tuple[int, ...] = "all"
-    """which atoms: everything, what is not water or ions, or indices counted from 0"""
+    selection: Literal["all", "solute", "protein"] | tuple[int, ...] = "all"
+    """which atoms: everything, what is not water or ions, amino acids, or indices counted from 0"""
     velocities: bool = False
     """write velocities too"""
     forces: bool = False
