@@ -164,7 +164,7 @@ class Dynamics(Section):
             if self.barostat is not None:
                 problems.add("barostat", "needs a temperature: choose an integrator with one, for instance langevin-middle")
             if self.velocities is None:
-                problems.add("integrator", "has no temperature for initial velocities: add 'velocities: 300 K' or 'velocities: file'")
+                problems.add("integrator", "has no temperature for velocities: add 'velocities: 300 K' or 'velocities: file'")
         elif self.temperature == 0 and self.barostat is not None:
             problems.add("barostat", "needs a temperature above 0 K")
         if self.barostat is not None:

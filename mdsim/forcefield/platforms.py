@@ -1,0 +1,10 @@
+"""Which OpenMM is installed, for ``mdsim doctor``."""
+
+from __future__ import annotations
+
+
+def openmm_platforms() -> list[str]:
+    """Names of the platforms that the installed OpenMM offers here."""
+    import openmm
+
+    return [openmm.Platform.getPlatform(i).getName() for i in range(openmm.Platform.getNumPlatforms())]
