@@ -85,7 +85,8 @@ def _clusters(parents: np.ndarray, n_atoms: int) -> np.ndarray:
     row, column = np.repeat(parents[:, 0], 3), parents.ravel()
     graph = coo_array((np.ones(len(row)), (row, column)), shape=(n_atoms, n_atoms))
     _, component = connected_components(graph, directed=False)
-    return component[parents[:, 0]]
+    cluster: np.ndarray = component[parents[:, 0]]
+    return cluster
 
 
 def _check(table: VirtualSiteTable) -> None:
@@ -93,15 +94,23 @@ def _check(table: VirtualSiteTable) -> None:
     on_sites = np.isin(table.parents, table.sites).any(axis=1)
     if on_sites.any():
         site = int(table.sites[np.flatnonzero(on_sites)[0]])
-        raise UnsupportedError(f"virtual site {site} has another virtual site as its parent; mdsim places sites from real atoms only")
-
-    def off(values: np.ndarray, total: float, kind: int) -> np.ndarray:
-        return (table.kind == kind) & (np.abs(values.sum(axis=1) - total) > 1e-6)
-
-    wrong = off(table.weights, 1.0, 0) | off(table.origin_weights, 1.0, 2) | off(table.x_weights, 0.0, 2) | off(table.y_weights, 0.0, 2)
+        raise UnsupportedError(
+            f"virtual site {site} has another virtual site as its parent; mdsim places sites from real atoms only"
+        )
+    average, local = table.kind == 0, table.kind == 2
+    wrong = average & _differs(table.weights, 1.0)
+    wrong |= local & (
+        _differs(table.origin_weights, 1.0) | _differs(table.x_weights, 0.0) | _differs(table.y_weights, 0.0)
+    )
     if wrong.any():
         site = int(table.sites[np.flatnonzero(wrong)[0]])
         raise InputError(
             f"the weights of virtual site {site} do not add up (to 1 for a position, to 0 for a direction), so that it would move "
             "with the origin of the coordinates; correct them in the force field"
         )
+
+
+def _differs(weights: np.ndarray, total: float) -> np.ndarray:
+    """bool[m]: the rows that do not add up to ``total``."""
+    difference: np.ndarray = np.abs(weights.sum(axis=1) - total) > 1e-6
+    return difference
