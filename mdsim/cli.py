@@ -165,11 +165,13 @@ def doctor() -> int:
 
 @app.command()
 @explained
-def schema() -> None:
+def schema(
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print the tables of docs/input.md instead.")] = False,
+) -> None:
     """Print the JSON schema of input files, for editors."""
-    from mdsim.config import json_schema
+    from mdsim.config.reference import json_schema, markdown_reference
 
-    print(json_schema(), end="")
+    print(markdown_reference() if markdown else json_schema(), end="")
 
 
 @app.command()

@@ -9,10 +9,13 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from mdsim.config.fields import Interval, IntervalField, Problems, Section
 from mdsim.config.quantities import (
+    Buffer,
+    CouplingTime,
+    Duration,
     ForceTolerance,
-    Length,
     Pressure,
     Rate,
+    Resolution,
     SurfaceTension,
     Temperature,
     Time,
@@ -51,7 +54,7 @@ class Bussi(Section):
     """length of a step"""
     temperature: Temperature
     """of the heat bath"""
-    coupling_time: Time = 1.0
+    coupling_time: CouplingTime = 1.0
     """relaxation time of the kinetic energy"""
 
 
@@ -63,7 +66,7 @@ class NoseHoover(Section):
     """length of a step"""
     temperature: Temperature
     """of the heat bath"""
-    coupling_time: Time = 1.0
+    coupling_time: CouplingTime = 1.0
     """period of the thermostat"""
     chain_length: int = Field(default=3, ge=1, le=10)
     """thermostats in the chain"""
@@ -137,7 +140,7 @@ class Dynamics(Section):
 
     steps: int | None = Field(default=None, ge=0)
     """how many steps the whole run has"""
-    duration: Time | None = None
+    duration: Duration | None = None
     """the same as a time"""
     integrator: Integrator
     """equations of motion and thermostat"""
@@ -215,7 +218,7 @@ class Trajectory(Section):
     """write velocities too"""
     forces: bool = False
     """write forces too"""
-    precision: Length | None = 0.001
+    precision: Resolution | None = 0.001
     """positions are rounded to about this before compression; null: as computed"""
 
 
@@ -263,7 +266,7 @@ class Compute(Section):
     """what computes"""
     threads: int | Literal["auto"] = "auto"
     """CPU threads; auto: all cores that this process may use"""
-    pair_list_buffer: Length | Literal["auto"] = "auto"
+    pair_list_buffer: Buffer | Literal["auto"] = "auto"
     """how far beyond the cutoff the pair list reaches"""
     pme_order: Literal[4, 5] = 5
     """of the B-splines"""

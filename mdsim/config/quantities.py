@@ -109,7 +109,11 @@ def _error(message: str) -> PydanticCustomError:
 
 
 Time = Annotated[float, Measure("ps", "2 fs")]
+Duration = Annotated[float, Measure("ps", "100 ps")]
+CouplingTime = Annotated[float, Measure("ps", "1 ps")]
 Length = Annotated[float, Measure("nm", "0.9 nm")]
+Buffer = Annotated[float, Measure("nm", "0.1 nm")]
+Resolution = Annotated[float, Measure("nm", "0.001 nm")]
 Distance = Annotated[float, Measure("nm", "0.3 nm", exclusive=False)]
 Temperature = Annotated[float, Measure("K", "300 K", exclusive=False)]
 Mass = Annotated[float, Measure("amu", "1.5 amu")]

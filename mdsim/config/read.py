@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -63,11 +62,3 @@ def _validate(source: Source, directory: Path) -> RunConfig:
         return RunConfig.model_validate(source.data, context={"directory": directory})
     except ValidationError as error:
         raise input_error(error, RunConfig, source) from None
-
-
-def json_schema() -> str:
-    """The JSON schema of input files, for editors."""
-    schema = RunConfig.model_json_schema()
-    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
-    schema["title"] = "mdsim input"
-    return json.dumps(schema, indent=2, ensure_ascii=False, sort_keys=True) + "\n"

@@ -146,7 +146,7 @@ class Modeller(Section):
     """Changes to a PDB or mmCIF structure before the force field is applied, made in the order of the keys."""
 
     delete_water: bool = False
-    """remove all water (and with it, the ions keep their place)"""
+    """remove all water; ions stay"""
     hydrogens: Hydrogens | None = None
     """add hydrogens"""
     extra_particles: bool = False
