@@ -96,11 +96,6 @@ class AnisotropicBarostat(Section):
     frequency: Every = Interval(steps=25)
     """between attempted volume changes"""
 
-    @property
-    def pressures(self) -> tuple[float, float, float]:
-        """Along each axis, bar."""
-        return self.pressure if isinstance(self.pressure, tuple) else (self.pressure,) * 3
-
 
 class MembraneBarostat(Section):
     """Monte Carlo barostat for a membrane in the xy plane."""
@@ -310,6 +305,21 @@ class RunConfig(Section):
             problems.add("dynamics.barostat", "needs a periodic system; remove it or choose nonbonded method PME")
         problems.raise_any()
         return self
+
+    def integrator_parameters(self) -> dict[str, Any]:
+        """``kind`` and parameters as ``mdsim.integrators.make_integrator`` takes them: ps, K, 1/ps."""
+        return self.dynamics.integrator.model_dump()
+
+    def barostat_parameters(self) -> dict[str, Any] | None:
+        """``kind`` and parameters as ``mdsim.barostats.make_barostat`` takes them: bar, steps; None: no barostat."""
+        barostat = self.dynamics.barostat
+        return None if barostat is None else {**barostat.model_dump(), "frequency": self.every(barostat.frequency)}
+
+    def force_parameters(self) -> dict[str, Any]:
+        """What ``mdsim.forces.ForceOptions`` takes, without what is left to its defaults."""
+        buffer = self.compute.pair_list_buffer
+        chosen: dict[str, Any] = {"pme_order": self.compute.pme_order}
+        return chosen if buffer == "auto" else {**chosen, "pair_list_buffer": buffer}
 
     def every(self, interval: Interval) -> int:
         """``interval`` in steps; a default that is no multiple of the timestep is rounded."""

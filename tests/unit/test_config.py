@@ -197,3 +197,23 @@ def test_interval_in_steps():
     assert Interval(time=10.0).in_steps(0.004) == 2500
     with pytest.raises(ValueError, match=r"'0\.003 ps'"):
         Interval(time=0.004).in_steps(0.003)
+
+
+def test_parameters_for_the_engine(tmp_path):
+    barostat = "barostat={kind: membrane, pressure: 1 bar, frequency: 50 fs, z: fixed}"
+    config = load_input(write(tmp_path, GOOD), [f"dynamics.{barostat}", "compute.pair_list_buffer=0.08 nm"])
+    assert config.integrator_parameters() == {
+        "kind": "langevin-middle",
+        "timestep": 0.002,
+        "temperature": 300.0,
+        "friction": 1.0,
+    }
+    assert config.barostat_parameters() == {
+        "kind": "membrane",
+        "pressure": 1.0,
+        "surface_tension": 0.0,
+        "xy": "isotropic",
+        "z": "fixed",
+        "frequency": 25,
+    }
+    assert config.force_parameters() == {"pme_order": 5, "pair_list_buffer": 0.08}
