@@ -37,6 +37,11 @@ GRID_SCALE = 2.0**GRID_BITS
 MOMENTUM_SCALE = 2.0**32
 KINETIC_SCALE = 2.0**24
 
+#: sums of squares in the minimiser, with the range of floating point: high * LIMB + low / LIMB, both int64
+LIMB = 2.0**20
+#: velocities enter those sums multiplied by this, to be well above the resolution
+DESCENT_VELOCITY_SCALE = 2.0**16
+
 #: bits of an int32 flag word, or-ed by kernels
 FLAG_FORCE_CLIPPED = 1
 FLAG_NOT_FINITE = 2

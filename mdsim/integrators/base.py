@@ -16,6 +16,7 @@ from mdsim.state import LocalView, State
 from mdsim.tables import CompiledSystem
 from mdsim.units import BOLTZMANN
 
+
 class Integrator(Protocol):
     """Advances a state by one step, in two halves around the force computation (``mdsim/engine/step.py``)."""
 
