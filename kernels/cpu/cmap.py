@@ -51,7 +51,7 @@ def cmap_torsions(positions, lattice, atoms, map_index, coefficients, n_threads,
     map_index : int32[m]
     coefficients : float64[maps, size, size, 16], kJ/mol
         ``[map, i, j, 4 a + b]`` belongs to x^a y^b, x and y the fractions of cell (i, j) of phi and psi
-        (``mdsim.forces.cmap_coefficients``).
+        (``mdsim.forcefield.cmap_coefficients``).
     n_threads : int
     forces : int64[n_threads, n, 3], FORCE_SCALE, OUTPUT (added)
     energies : int64[n_threads], ENERGY_SCALE, OUTPUT (added)

@@ -10,7 +10,7 @@ from mdsim.backends import get_backend
 from mdsim.box import Box
 from mdsim.forces.base import ForceBuffers, LocalView
 from mdsim.forces.bonded import bonded_term
-from mdsim.forces.cmap_coefficients import cmap_coefficients
+from mdsim.forcefield.cmap_coefficients import cmap_coefficients
 from mdsim.forces.restraints import restraint_term
 from mdsim.kernels.fixed_point import ENERGY_SCALE, FORCE_SCALE
 from mdsim.tables import (
