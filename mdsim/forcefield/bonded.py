@@ -7,7 +7,7 @@ import openmm
 
 from mdsim.errors import UnsupportedError
 from mdsim.forcefield.expressions import match
-from mdsim.forcefield.values import columns, entry_values, global_parameters, parameter_names, strength, unknown_expression
+from mdsim.forcefield.quantities import columns, entry_values, global_parameters, parameter_names, strength, unknown_expression
 from mdsim.forcefield.cmap_coefficients import cmap_coefficients
 from mdsim.tables import (
     AngleTable,

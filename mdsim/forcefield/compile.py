@@ -13,7 +13,7 @@ from mdsim.forcefield import bonded, implicit, nonbonded, restraints
 from mdsim.forcefield.groups import partition, sort_constraints
 from mdsim.forcefield.topology import topology_from_openmm
 from mdsim.forcefield.validate import check_system, check_tables
-from mdsim.forcefield.values import class_name, columns, force_labels, md
+from mdsim.forcefield.quantities import class_name, columns, force_labels, in_md_units, md
 from mdsim.forcefield.virtual_sites import virtual_site_table
 from mdsim.tables import BondTable, CompiledSystem, ConstraintTable, ForceTable, NonbondedTable, VirtualSiteTable
 
@@ -61,7 +61,7 @@ def compile_system(system: openmm.System, topology: openmm.app.Topology | None =
     describe = _describer(topology)
     check_system(system, topology, describe)
     masses = np.array([md(system.getParticleMass(i)) for i in range(system.getNumParticles())], dtype=np.float64)
-    vectors = np.array([[md(x) for x in row] for row in system.getDefaultPeriodicBoxVectors()])
+    vectors = in_md_units(system.getDefaultPeriodicBoxVectors())
     sites = virtual_site_table(system, describe)
     forces, notes = _force_tables(system, vectors)
     check_tables(forces, describe)

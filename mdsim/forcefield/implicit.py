@@ -9,7 +9,7 @@ import openmm
 
 from mdsim.errors import UnsupportedError
 from mdsim.forcefield.expressions import Expression, parse, same
-from mdsim.forcefield.values import columns, global_parameters, md, parameter_names, unknown_expression
+from mdsim.forcefield.quantities import columns, global_parameters, md, parameter_names, unknown_expression
 from mdsim.tables import ImplicitTable
 
 OBC_OFFSET = 0.009  # nm

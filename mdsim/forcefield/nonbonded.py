@@ -12,7 +12,7 @@ from mdsim.errors import InputError, UnsupportedError
 from mdsim.forcefield.dispersion import dispersion_coefficient, lorentz_berthelot_types
 from mdsim.forcefield.ewald_parameters import default_ewald_parameters
 from mdsim.forcefield.expressions import same
-from mdsim.forcefield.values import columns, md, parameter_names, unknown_expression
+from mdsim.forcefield.quantities import columns, md, parameter_names, unknown_expression
 from mdsim.tables import NonbondedTable, PairExceptionTable
 
 METHODS: dict[int, Any] = {

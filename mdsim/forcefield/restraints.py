@@ -7,7 +7,7 @@ import openmm
 
 from mdsim.errors import UnsupportedError
 from mdsim.forcefield.expressions import Match, match
-from mdsim.forcefield.values import entry_values, global_parameters, parameter_names, strength, unknown_expression
+from mdsim.forcefield.quantities import entry_values, global_parameters, parameter_names, strength, unknown_expression
 from mdsim.tables import DistanceRestraintTable, ForceTable, PairExceptionTable, PositionRestraintTable
 
 POSITION_SHAPES = {

@@ -10,7 +10,7 @@ import numpy as np
 import openmm
 
 from mdsim.errors import InputError
-from mdsim.forcefield.values import force_labels, md
+from mdsim.forcefield.quantities import force_labels, md
 from mdsim.tables import ForceTable, NonbondedTable
 
 

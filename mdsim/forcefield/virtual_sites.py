@@ -9,7 +9,7 @@ import numpy as np
 import openmm
 
 from mdsim.errors import UnsupportedError
-from mdsim.forcefield.values import class_name, md
+from mdsim.forcefield.quantities import class_name, md
 from mdsim.tables import VirtualSiteTable
 
 AVERAGE, OUT_OF_PLANE, LOCAL_COORDINATES = 0, 1, 2
