@@ -21,8 +21,11 @@ def md(value: Any) -> float:
 
 def in_md_units(quantity: Any) -> np.ndarray:
     """float64 array of an OpenMM quantity's (or plain) values in nm, ps, kJ/mol, amu, e, rad."""
-    plain = quantity.value_in_unit_system(unit.md_unit_system) if unit.is_quantity(quantity) else quantity
-    return np.array(plain, dtype=np.float64)
+    if unit.is_quantity(quantity):
+        quantity = quantity.value_in_unit_system(unit.md_unit_system)
+    elif isinstance(quantity, list | tuple) and any(unit.is_quantity(v) for v in quantity):
+        quantity = [in_md_units(v) for v in quantity]
+    return np.array(quantity, dtype=np.float64)
 
 
 def columns(rows: Iterable[Iterable[Any]], n_atoms: int, n_values: int) -> tuple[np.ndarray, np.ndarray]:
