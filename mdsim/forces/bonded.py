@@ -42,8 +42,8 @@ class TableTerm:
 
     def __init__(self, label: str, arguments: TermArguments, backend: Backend) -> None:
         self.label = label
-        self.energy_names = (arguments.energy_name,)
-        self.energy_labels = (label,)
+        self.energy_names: tuple[str, ...] = (arguments.energy_name,)
+        self.energy_labels: tuple[str, ...] = (label,)
         self.halo_width = arguments.halo_width
         self.slot = 0
         self._table = arguments
