@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -321,6 +322,16 @@ class RunConfig(Section):
         chosen: dict[str, Any] = {"pme_order": self.compute.pme_order}
         return chosen if buffer == "auto" else {**chosen, "pair_list_buffer": buffer}
 
+    def settings(self) -> dict[str, Any]:
+        """All that must stay equal for a resumed run to be the same run, as flat ``section.key: value``.
+
+        Left out: the length of the run, where files are, when checkpoints are made, and how the work is done.
+        """
+        flat = dict(_flatten(self.model_dump(mode="json"), ""))
+        free = ("title", "output.directory", "output.checkpoint.", "dynamics.steps", "dynamics.duration", "compute.")
+        kept = {key: value for key, value in flat.items() if not key.startswith(free) or key == "compute.pme_order"}
+        return {key: Path(value).name if key in _FILE_KEYS and value else value for key, value in kept.items()}
+
     def every(self, interval: Interval) -> int:
         """``interval`` in steps; a default that is no multiple of the timestep is rounded."""
         try:
@@ -328,3 +339,14 @@ class RunConfig(Section):
         except ValueError:
             assert interval.time is not None
             return max(1, round(interval.time / self.dynamics.timestep))
+
+
+_FILE_KEYS = {f"system.{key}" for key in ("pdb", "mmcif", "prmtop", "inpcrd", "top", "gro", "include_directory", "system_xml")}
+
+
+def _flatten(value: Any, key: str) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict) and value:
+        for name, inner in value.items():
+            yield from _flatten(inner, f"{key}.{name}".lstrip("."))
+    else:
+        yield key, value

@@ -217,3 +217,14 @@ def test_parameters_for_the_engine(tmp_path):
         "frequency": 25,
     }
     assert config.force_parameters() == {"pme_order": 5, "pair_list_buffer": 0.08}
+
+
+def test_settings_tell_what_makes_another_run(tmp_path):
+    path = write(tmp_path, GOOD)
+    settings = load_input(path).settings()
+    assert settings["system.nonbonded.cutoff"] == "0.9 nm"
+    assert settings["system.pdb"] == "test.pdb"
+    same = load_input(path, ["title=x", "compute.threads=1", "output.checkpoint.interval=5"], steps=999, output="elsewhere")
+    assert same.settings() == settings
+    other = load_input(path, ["dynamics.seed=2", "compute.pme_order=4"]).settings()
+    assert {key for key in settings if settings[key] != other[key]} == {"dynamics.seed", "compute.pme_order"}
