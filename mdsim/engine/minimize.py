@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import sqrt
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,10 +13,13 @@ from mdsim.backends import Backend
 from mdsim.checks import require_number
 from mdsim.errors import InputError, SimulationError
 from mdsim.integrators import Motion
-from mdsim.kernels.fixed_point import FLAG_NOT_FINITE
+from mdsim.kernels.fixed_point import DESCENT_VELOCITY_SCALE, ENERGY_SCALE, FLAG_NOT_FINITE, LIMB
 from mdsim.ranks import SumOverRanks, on_one_rank
 from mdsim.state import LocalView, State
 from mdsim.tables import CompiledSystem
+
+if TYPE_CHECKING:
+    from mdsim.engine.simulation import Simulation
 
 #: total forces int64[n, 3], potential energy (kJ/mol) and flag bits of the present positions
 ForceFunction = Callable[[], tuple[np.ndarray, float, int]]
@@ -36,6 +40,31 @@ class MinimizationResult:
     converged: bool
     energy: float  # kJ/mol
     rms_force: float  # kJ/mol/nm, over the force components along which atoms can move
+
+
+def minimize(
+    sim: Simulation,
+    *,
+    tolerance: float = 10.0,
+    max_steps: int = 1000,
+    progress: Callable[[int, float, float], None] | None = None,
+) -> MinimizationResult:
+    """Relax the positions of ``sim`` until the rms force is below ``tolerance`` (kJ/mol/nm) or ``max_steps`` are done.
+
+    ``progress(step, energy, rms_force)`` is told of each step.
+    """
+    evaluator = sim.evaluator
+
+    def forces() -> tuple[np.ndarray, float, int]:
+        evaluator.invalidate()
+        evaluator.compute(sim.state, with_energy=True)
+        return evaluator.forces, evaluator.potential / ENERGY_SCALE, int(np.bitwise_or.reduce(evaluator.flags))
+
+    minimizer = Minimizer(
+        sim.backend, sim.system, forces, tolerance=tolerance, max_steps=max_steps, sum_over_ranks=sim.comm.sum
+    )
+    minimizer.bind(sim.domain.view(sim.state))
+    return minimizer.run(sim.state, progress)
 
 
 class Minimizer:
@@ -82,7 +111,7 @@ class Minimizer:
         self._sums = self.backend.zeros((self.backend.n_threads, 3, 2), np.int64)
 
     def run(self, state: State, progress: Callable[[int, float, float], None] | None = None) -> MinimizationResult:
-        """Move ``state`` downhill; velocities are left as they were. ``progress(step, energy, rms_force)`` is told of each step."""
+        """Move ``state`` downhill; velocities are left as they were."""
         velocities, state.velocities = state.velocities, self.backend.zeros(state.velocities.shape, np.float64)
         try:
             return self._descend(state, progress)
@@ -129,8 +158,6 @@ class Minimizer:
 
     def _dot_products(self, state: State) -> tuple[float, float, float]:
         """F.F, F.v and v.v over all ranks."""
-        from mdsim.kernels.cpu.fire import LIMB, VELOCITY_UNIT
-
         self.backend.kernel("fire.dot_products")(self._forces, state.velocities, self.backend.n_threads, self._sums)
         total = self.sum_over_ranks(self.backend.to_host(self._sums).sum(axis=0))
         ff, fv, vv = (float(high) * LIMB + float(low) / LIMB for high, low in total)

@@ -1,0 +1,44 @@
+"""When the dynamics breaks: which term, which atoms, in words."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mdsim.engine.evaluate import ForceEvaluator
+from mdsim.errors import SimulationError
+from mdsim.kernels.fixed_point import FLAG_NOT_FINITE, FORCE_SCALE
+from mdsim.state import State
+from mdsim.topology import Topology
+
+
+def closest_atom(state: State, atom: int) -> tuple[int, float]:
+    """Local index of the atom nearest to local ``atom`` and the distance, nm (nearest image)."""
+    difference = state.positions - state.positions[atom]  # int32: wraps to the nearest image
+    squared = (state.box.cartesian(difference) ** 2).sum(axis=1)
+    squared[atom] = np.inf
+    nearest = int(np.argmin(squared))
+    return nearest, float(np.sqrt(squared[nearest]))
+
+
+def flagged_terms(evaluator: ForceEvaluator) -> list[str]:
+    """Energy names whose kernels raised a flag in the last force computation."""
+    return [name for name, flag in zip(evaluator.names, evaluator.flags, strict=True) if flag]
+
+
+def describe(topology: Topology | None, atom: int) -> str:
+    return topology.describe(atom) if topology is not None else f"atom {atom}"
+
+
+def force_error(evaluator: ForceEvaluator, state: State, topology: Topology | None) -> SimulationError:
+    """The error for a state whose forces were clipped or not finite: names the term and the worst atom with its neighbour."""
+    names = flagged_terms(evaluator)
+    what = "not a number" if (evaluator.flags & FLAG_NOT_FINITE).any() else "beyond the fixed-point range"
+    magnitude = np.abs(evaluator.forces.astype(np.float64)).max(axis=1) / FORCE_SCALE
+    atom = int(np.argmax(magnitude))
+    nearest, distance = closest_atom(state, atom)
+    ids = evaluator.backend.to_host(state.ids)
+    return SimulationError(
+        f"step {state.step}: the force of {', '.join(names)} is {what}; worst at {describe(topology, int(ids[atom]))} with "
+        f"{magnitude[atom]:.3g} kJ/mol/nm, {distance:.4f} nm from {describe(topology, int(ids[nearest]))}. Overlapping atoms or too "
+        "long a timestep: minimise first (dynamics.minimize), or shorten dynamics.integrator.timestep"
+    )
