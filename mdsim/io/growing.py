@@ -1,0 +1,150 @@
+"""HDF5 files that can be read while they grow, and after the writer was killed.
+
+HDF5's single-writer-multiple-readers mode (SWMR) orders the writer's output so that the file is consistent at every moment. It
+also marks the file as being written, in a byte of the superblock, and a reader that does not ask for SWMR (MDAnalysis, MDTraj,
+pyh5md, VMD: all of them) refuses a marked file. After ``kill -9`` the mark stays for good. The consistency is wanted and the mark
+is not, so ``GrowingFile`` clears it after each flush: between flushes the file on disk is one that was cleanly closed.
+
+A kill between HDF5's write of the superblock and ours, some tens of microseconds in each flush, leaves the mark. The data are sound
+then too; ``clear_writer_mark`` (and resuming the run) makes the file readable, as ``h5clear -s`` does.
+
+Source: HDF5 File Format Specification 3.0, II.A "Superblock (Versions 2 and 3)"; checksum: Jenkins' lookup3, ibid.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from types import TracebackType
+
+import h5py
+
+from mdsim.errors import OutputError
+
+SIGNATURE = b"\x89HDF\r\n\x1a\n"
+SUPERBLOCK_SIZE = 48  # bytes of a version 2 or 3 superblock with 8-byte offsets
+VERSION_BYTE, OFFSET_SIZE_BYTE, FLAGS_BYTE, CHECKSUM_START = 8, 9, 11, 44
+#: superblock version 3 is what SWMR needs; HDF5 1.10 and everything later read it
+LIBRARY_VERSIONS = ("v110", "v110")
+
+_MASK = 0xFFFFFFFF
+
+
+def _rotate(x: int, k: int) -> int:
+    return ((x << k) | (x >> (32 - k))) & _MASK
+
+
+def lookup3(data: bytes) -> int:
+    """Bob Jenkins' ``hashlittle`` with initial value 0: HDF5's checksum of metadata."""
+    a = b = c = (0xDEADBEEF + len(data)) & _MASK
+    position, left = 0, len(data)
+    while left > 12:
+        a, b, c = _add_words(a, b, c, data[position : position + 12])
+        for k in (4, 6, 8, 16, 19, 4):  # each round is the last one with the letters moved on
+            a = (a - c) & _MASK ^ _rotate(c, k)
+            c = (c + b) & _MASK
+            a, b, c = b, c, a
+        position, left = position + 12, left - 12
+    if left == 0:
+        return c
+    a, b, c = _add_words(a, b, c, data[position:].ljust(12, b"\0"))
+    for k in (14, 11, 25, 16, 4, 14, 24):
+        c = ((c ^ b) - _rotate(b, k)) & _MASK
+        a, b, c = b, c, a
+    return b  # the letters moved seven times: what was c is b
+
+
+def _add_words(a: int, b: int, c: int, block: bytes) -> tuple[int, int, int]:
+    x, y, z = (int.from_bytes(block[k : k + 4], "little") for k in (0, 4, 8))
+    return (a + x) & _MASK, (b + y) & _MASK, (c + z) & _MASK
+
+
+def _read_superblock(descriptor: int, path: Path) -> bytearray:
+    block = bytearray(os.pread(descriptor, SUPERBLOCK_SIZE, 0))
+    if len(block) < SUPERBLOCK_SIZE or block[:8] != SIGNATURE:
+        raise OutputError(f"{path} is not an HDF5 file; it may have been cut short when it was made or copied")
+    return block
+
+
+def writer_mark(path: str | Path) -> int:
+    """The superblock's consistency flags: 0 for a file that anybody may open."""
+    path = Path(path)
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        block = _read_superblock(descriptor, path)
+        return block[FLAGS_BYTE] if block[VERSION_BYTE] == 3 else 0
+    finally:
+        os.close(descriptor)
+
+
+def _clear_mark(descriptor: int, path: Path) -> bool:
+    block = _read_superblock(descriptor, path)
+    if block[VERSION_BYTE] != 3 or block[OFFSET_SIZE_BYTE] != 8 or block[FLAGS_BYTE] == 0:
+        return False
+    block[FLAGS_BYTE] = 0
+    block[CHECKSUM_START:] = lookup3(bytes(block[:CHECKSUM_START])).to_bytes(4, "little")
+    os.pwrite(descriptor, bytes(block), 0)
+    return True
+
+
+def clear_writer_mark(path: str | Path) -> bool:
+    """Clear the mark that a killed writer left; True if there was one. Only for files that nobody is writing."""
+    path = Path(path)
+    descriptor = os.open(path, os.O_RDWR)
+    try:
+        return _clear_mark(descriptor, path)
+    finally:
+        os.close(descriptor)
+
+
+def _open_to_extend(path: Path) -> h5py.File:
+    try:
+        return h5py.File(path, "r+", libver=LIBRARY_VERSIONS)
+    except BlockingIOError:
+        # Somebody looks at the file and holds HDF5's lock: this must not keep a run from resuming. (Not the first choice, for
+        # HDF5 then refuses to open the file a second time in this process.) The result directory's lock keeps writers apart.
+        return h5py.File(path, "r+", libver=LIBRARY_VERSIONS, locking=False)
+    except OSError as error:
+        raise OutputError(f"{path} cannot be opened to be continued: {error}") from error
+
+
+class GrowingFile:
+    """An existing HDF5 file opened to be extended, in SWMR mode and without the mark.
+
+    Made in two steps: between them the file is an ordinary one (``shorten`` datasets, add attributes); after ``start`` only
+    datasets can be resized and written.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        clear_writer_mark(self.path)
+        self.file = _open_to_extend(self.path)
+        self._descriptor = os.open(self.path, os.O_RDWR)
+
+    def start(self) -> None:
+        """From here on the file can be read by others at any time."""
+        self.file.swmr_mode = True
+        _clear_mark(self._descriptor, self.path)
+
+    def flush(self) -> None:
+        """Hand everything to the operating system: it is there after ``kill -9``."""
+        self.file.flush()
+        _clear_mark(self._descriptor, self.path)
+
+    def sync(self) -> None:
+        """Hand everything to the disk: it is there after a power failure."""
+        self.flush()
+        os.fsync(self._descriptor)
+
+    def close(self) -> None:
+        if self.file:
+            self.file.close()
+            os.close(self._descriptor)
+
+    def __enter__(self) -> GrowingFile:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
