@@ -96,6 +96,23 @@ class InputFile:
         }
 
 
+class InputDirectory(InputFile):
+    """Annotation for a ``Path`` field: an existing directory, named like an input file."""
+
+    @staticmethod
+    def validate(value: object, info: core_schema.ValidationInfo) -> Path:
+        if not isinstance(value, str | Path) or not str(value):
+            raise problem("must be the name of a directory, relative to the input file")
+        text, base = str(value), Path((info.context or {}).get("directory", "."))
+        try:
+            path = package_file(text) if text.startswith(PACKAGE_PREFIX) else base / Path(text).expanduser()
+        except ValueError as error:
+            raise problem(str(error)) from None
+        if not path.is_dir():
+            raise problem(f"there is no directory {path}{_nearest_file(path)}")
+        return path
+
+
 @dataclass(frozen=True)
 class Interval:
     """How often something happens: every so many steps, or every so many picoseconds."""

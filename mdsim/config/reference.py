@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from mdsim.config.fields import InputFile, Interval, IntervalField, Section
+from mdsim.config.fields import InputDirectory, InputFile, Interval, IntervalField, Section
 from mdsim.config.models import RunConfig
 from mdsim.config.quantities import Measure
 from mdsim.config.system import ForceFieldFile
@@ -64,6 +64,9 @@ def _values(annotation: Any, metadata: list[Any]) -> Iterator[str]:
             return
         if isinstance(mark, IntervalField):
             yield "steps or e.g. `1 ps`"
+            return
+        if isinstance(mark, InputDirectory):
+            yield "directory"
             return
         if isinstance(mark, InputFile | ForceFieldFile):
             yield "file"

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, model_validator
 from pydantic_core import core_schema
 
-from mdsim.config.fields import PACKAGE_PREFIX, InputFile, Problems, Section, problem, resolve_file
+from mdsim.config.fields import PACKAGE_PREFIX, InputDirectory, InputFile, Problems, Section, problem, resolve_file
 from mdsim.config.quantities import Concentration, Distance, ForceConstant, Length, Mass
 
 File = Annotated[Path, InputFile()]
@@ -218,7 +218,7 @@ class SystemConfig(Section):
     """GROMACS topology"""
     gro: File | None = None
     """GROMACS coordinates"""
-    include_directory: str | None = None
+    include_directory: Annotated[Path, InputDirectory()] | None = None
     """where GROMACS topologies find their #include files, relative to the input file"""
     system_xml: File | None = None
     """an openmm.System written by openmm.XmlSerializer"""
