@@ -22,7 +22,7 @@ _ABOVE = {"max(0, r-upper)^2": ("upper",), "step(r-upper)*(r-upper)^2": ("upper"
 _BELOW = {"max(0, lower-r)^2": ("lower",), "step(lower-r)*(lower-r)^2": ("lower",), "min(0, r-lower)^2": ("lower",)}
 _BOTH = {
     f"{above}+{below}": ("lower", "upper") for above in _ABOVE for below in _BELOW
-} | {"max(0, r-upper, lower-r)^2": ("lower", "upper"), "max(0, max(r-upper, lower-r))^2": ("lower", "upper")}
+} | {"max(0, max(r-upper, lower-r))^2": ("lower", "upper")}
 DISTANCE_SHAPES = _HARMONIC | _ABOVE | _BELOW | _BOTH
 
 LENNARD_JONES_SHAPES = {"(sigma/r)^12-(sigma/r)^6": ("sigma",), "A/r^12-C/r^6": ("A", "C")}

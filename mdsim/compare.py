@@ -1,0 +1,336 @@
+"""Term-by-term comparison with OpenMM's Reference platform: energies and forces of each force of a System.
+
+Both sides get the same fixed-point positions, the same Ewald splitting parameter and the same mesh. Each OpenMM force is
+evaluated in a force group of its own. What mdsim computes in one kernel for two OpenMM forces (charges from NonbondedForce,
+Lennard-Jones from CustomNonbondedForce) is compared energy by energy, but by the sum of their forces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import openmm
+
+from mdsim.backends import Backend, get_backend
+from mdsim.box import Box
+from mdsim.config import RunConfig
+from mdsim.constraints import VirtualSites
+from mdsim.domain.comm import world
+from mdsim.domain.local import Domain
+from mdsim.engine.evaluate import ForceEvaluator
+from mdsim.engine.timers import Timers
+from mdsim.forcefield import LoadedSystem, load_system
+from mdsim.forcefield.quantities import force_labels, in_md_units
+from mdsim.forces import ForceOptions, ForceTerm, build_terms
+from mdsim.kernels.fixed_point import ENERGY_SCALE, FLAG_FORCE_CLIPPED, FORCE_SCALE
+from mdsim.state import State
+from mdsim.tables import CompiledSystem, NonbondedTable
+
+ENERGY_TOLERANCE = 1e-5  # relative
+FORCE_TOLERANCE = 2e-5  # relative rms
+#: energies nearer to zero than this (kJ/mol) are compared absolutely, in units of it
+SMALLEST_ENERGY = 1.0
+#: Ewald tolerance of the sum by which OpenMM's own PME error is measured
+TIGHT_TOLERANCE = 1e-5
+#: iterations of OpenMM's minimiser for structures with overlaps
+RELAX_ITERATIONS = 100
+
+Labels = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One force of the System, or all of them."""
+
+    label: str
+    energy: float  # kJ/mol, mdsim
+    reference_energy: float  # kJ/mol, OpenMM Reference
+    energy_tolerance: float  # relative
+    force_error: float  # relative rms
+    force_tolerance: float  # relative rms
+
+    @property
+    def energy_error(self) -> float:
+        """Relative to the reference energy, or to 1 kJ/mol where that is smaller."""
+        return abs(self.energy - self.reference_energy) / max(abs(self.reference_energy), SMALLEST_ENERGY)
+
+    @property
+    def passed(self) -> bool:
+        return self.energy_error <= self.energy_tolerance and self.force_error <= self.force_tolerance
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One row for each force, one for the total, and notes on how they were got."""
+
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def passed(self) -> bool:
+        return all(row.passed for row in self.rows)
+
+
+@dataclass(frozen=True)
+class Contribution:
+    """What some forces add: energies (kJ/mol) by label, and the sum of their forces."""
+
+    energies: dict[str, float]
+    forces: np.ndarray  # float64[n, 3] kJ/mol/nm
+
+    @property
+    def labels(self) -> Labels:
+        return tuple(self.energies)
+
+    @property
+    def energy(self) -> float:
+        return sum(self.energies.values())
+
+
+def compare(
+    loaded: LoadedSystem, backend: Backend | None = None, options: ForceOptions | None = None, relax: bool = False
+) -> Comparison:
+    """Compare every force of ``loaded`` with OpenMM's Reference platform.
+
+    Parameters
+    ----------
+    loaded : LoadedSystem
+    backend : Backend, optional
+        The CPU with all cores where not given.
+    options : ForceOptions, optional
+        OpenMM's PME has splines of order 5.
+    relax : bool
+        Minimise with OpenMM first. Done in any case where a force is beyond what fixed point holds (atoms that overlap).
+    """
+    system = loaded.compile()
+    device = backend if backend is not None else get_backend("cpu")
+    state, domain = _state(system, device, _relaxed(loaded) if relax else loaded.positions, loaded.vectors)
+    evaluators = _evaluators(system, device, domain, state, build_terms(system, device, state.box, options))
+    ours = [_computed(evaluator, state) for evaluator in evaluators]
+    if not relax and any((evaluator.flags & FLAG_FORCE_CLIPPED).any() for evaluator in evaluators):
+        return compare(loaded, device, options, relax=True)
+
+    positions = state.box.cartesian(state.positions, state.images)
+    theirs = reference_contributions(_comparable(loaded.system, system), positions, state.box)
+    mesh_error = _mesh_error(loaded.system, system, positions, state.box, theirs)
+    rows = _rows(ours, theirs, mesh_error, system.masses > 0)
+    relaxed = (f"the structure was relaxed by {RELAX_ITERATIONS} iterations of OpenMM's minimiser",) if relax else ()
+    return Comparison(tuple(rows), (*loaded.notes, *system.notes, *relaxed))
+
+
+def relative_rms(values: np.ndarray, reference: np.ndarray) -> float:
+    """Root mean square of the difference over that of the reference (of 1 kJ/mol/nm where that is zero)."""
+    scale = float(np.sqrt((reference**2).mean()))
+    return float(np.sqrt(((values - reference) ** 2).mean())) / (scale or 1.0)
+
+
+# mdsim's side
+
+
+def _state(
+    system: CompiledSystem, backend: Backend, positions: np.ndarray, vectors: np.ndarray | None
+) -> tuple[State, Domain]:
+    """All atoms on this rank, virtual sites in their places."""
+    if system.periodic:
+        box = Box(system.default_vectors if vectors is None else vectors)
+    else:
+        box = Box.for_isolated(positions)
+    domain = Domain(world(), backend, system.n_atoms)
+    state = domain.distribute(*box.fractions(positions), np.zeros_like(positions), box)
+    sites = VirtualSites(backend, system.virtual_sites)
+    sites.bind(domain.view(state))
+    sites.place(state)
+    return state, domain
+
+
+def _evaluators(
+    system: CompiledSystem, backend: Backend, domain: Domain, state: State, terms: Sequence[ForceTerm]
+) -> list[ForceEvaluator]:
+    """One evaluator for each set of terms whose labels have to be compared together."""
+    evaluators = []
+    for members in _linked(terms):
+        sites = VirtualSites(backend, system.virtual_sites)
+        evaluator = ForceEvaluator(backend, world(), members, sites, Timers())
+        evaluator.bind(domain.view(state))
+        evaluators.append(evaluator)
+    return evaluators
+
+
+def _linked(terms: Sequence[ForceTerm]) -> list[list[ForceTerm]]:
+    """Terms that share a label, directly or through others, together."""
+    groups: list[tuple[set[str], list[ForceTerm]]] = []
+    for term in terms:
+        labels, members = set(term.energy_labels), [term]
+        for group in [g for g in groups if g[0] & labels]:
+            groups.remove(group)
+            labels |= group[0]
+            members = group[1] + members
+        groups.append((labels, members))
+    return [members for _, members in groups]
+
+
+def _computed(evaluator: ForceEvaluator, state: State) -> Contribution:
+    evaluator.compute(state, with_energy=True)
+    energies: dict[str, float] = dict.fromkeys(evaluator.labels, 0.0)
+    for label, energy in zip(evaluator.labels, evaluator.energies, strict=True):
+        energies[label] += int(energy) / ENERGY_SCALE
+    return Contribution(energies, evaluator.backend.to_host(evaluator.forces).astype(np.float64) / FORCE_SCALE)
+
+
+# OpenMM's side
+
+
+def _comparable(system: openmm.System, compiled: CompiledSystem) -> openmm.System:
+    """A copy with the mesh of ``compiled``."""
+    copy = _copy(system)
+    table = _mesh_table(compiled)
+    if table is not None:
+        for force in copy.getForces():
+            if isinstance(force, openmm.NonbondedForce):
+                force.setNonbondedMethod(force.LJPME if table.method == "LJPME" else force.PME)
+                force.setPMEParameters(table.ewald_alpha, *table.grid)
+                if table.method == "LJPME":
+                    force.setLJPMEParameters(table.ljpme_alpha, *table.ljpme_grid)
+    return copy
+
+
+def _copy(system: openmm.System) -> openmm.System:
+    copy: openmm.System = openmm.XmlSerializer.clone(system)
+    return copy
+
+
+def _mesh_table(system: CompiledSystem) -> NonbondedTable | None:
+    tables = [t for t in system.forces if isinstance(t, NonbondedTable) and t.method in ("PME", "LJPME")]
+    return tables[0] if tables else None
+
+
+def reference_contributions(
+    system: openmm.System, positions: np.ndarray, box: Box, labels: Labels | None = None
+) -> dict[str, Contribution]:
+    """Energy and forces of each force of ``system`` (or of those in ``labels``) on the Reference platform.
+
+    Forces on virtual sites are on their parents. ``system`` is changed: the forces get groups of their own.
+    """
+    names = force_labels(system)
+    wanted = [name for name in names if labels is None or name in labels]
+    result = {}
+    for start in range(0, len(wanted), 31):  # a group is a bit of 32; group 31 takes the rest
+        group_of = {name: group for group, name in enumerate(wanted[start : start + 31])}
+        for force, name in zip(system.getForces(), names, strict=True):
+            force.setForceGroup(group_of.get(name, 31))
+        platform = openmm.Platform.getPlatformByName("Reference")
+        context = openmm.Context(system, openmm.VerletIntegrator(0.001), platform)
+        if box.periodic:
+            context.setPeriodicBoxVectors(*(openmm.Vec3(*row) for row in box.vectors.tolist()))
+        context.setPositions(positions)
+        for name, group in group_of.items():
+            state = context.getState(energy=True, forces=True, groups={group})
+            energy = float(in_md_units(state.getPotentialEnergy()))
+            result[name] = Contribution({name: energy}, in_md_units(state.getForces(asNumpy=True)))
+    return result
+
+
+def _mesh_error(
+    system: openmm.System, compiled: CompiledSystem, positions: np.ndarray, box: Box, theirs: dict[str, Contribution]
+) -> Contribution | None:
+    """How far OpenMM's own particle-mesh sum is from one of a tight tolerance: no difference below that means anything."""
+    table = _mesh_table(compiled)
+    if table is None:
+        return None
+    tight = _copy(system)
+    for force in tight.getForces():
+        if isinstance(force, openmm.NonbondedForce):
+            force.setPMEParameters(0, 0, 0, 0)
+            force.setLJPMEParameters(0, 0, 0, 0)
+            force.setEwaldErrorTolerance(TIGHT_TOLERANCE)
+    exact = reference_contributions(tight, positions, box, (table.label,))[table.label]
+    mine = theirs[table.label]
+    return Contribution({table.label: abs(mine.energy - exact.energy)}, mine.forces - exact.forces)
+
+
+def _relaxed(loaded: LoadedSystem) -> np.ndarray:
+    """Positions, float64[n, 3] nm, after some iterations of OpenMM's minimiser on its default platform."""
+    context = openmm.Context(_copy(loaded.system), openmm.VerletIntegrator(0.001))
+    if loaded.vectors is not None:
+        context.setPeriodicBoxVectors(*(openmm.Vec3(*row) for row in loaded.vectors.tolist()))
+    context.setPositions(loaded.positions)
+    openmm.LocalEnergyMinimizer.minimize(context, maxIterations=RELAX_ITERATIONS)
+    return in_md_units(context.getState(positions=True).getPositions(asNumpy=True))
+
+
+# the table
+
+
+def _rows(
+    ours: list[Contribution], theirs: dict[str, Contribution], mesh_error: Contribution | None, massive: np.ndarray
+) -> list[Row]:
+    """Rows in the order of the System's forces, and the total."""
+    rows = {}
+    for mine in ours:
+        reference = _sum([theirs[label] for label in mine.labels])
+        error = mesh_error if mesh_error is not None and set(mesh_error.labels) & set(mine.labels) else None
+        for label in mine.labels:
+            single = Contribution({label: mine.energies[label]}, mine.forces)
+            of_label = error if error is not None and label in error.labels else None
+            rows[label] = _row(label, single, theirs[label].energy, reference.forces, of_label, error, massive)
+    total = _row("all forces", _sum(ours), _sum(list(theirs.values())).energy, _sum(list(theirs.values())).forces,
+                 mesh_error, mesh_error, massive)  # fmt: skip
+    return [rows[label] for label in theirs if label in rows] + [total]
+
+
+def _row(
+    label: str,
+    mine: Contribution,
+    energy: float,
+    forces: np.ndarray,
+    energy_error: Contribution | None,
+    force_error: Contribution | None,
+    massive: np.ndarray,
+) -> Row:
+    """``energy_error`` and ``force_error``: OpenMM's own mesh error, where it sets the tolerance."""
+    energy_floor = 0.0 if energy_error is None else energy_error.energy / max(abs(energy), SMALLEST_ENERGY)
+    force_floor = 0.0 if force_error is None else relative_rms(forces[massive] + force_error.forces[massive], forces[massive])
+    return Row(
+        label=label,
+        energy=mine.energy,
+        reference_energy=energy,
+        energy_tolerance=max(ENERGY_TOLERANCE, energy_floor),
+        force_error=relative_rms(mine.forces[massive], forces[massive]),
+        force_tolerance=max(FORCE_TOLERANCE, force_floor),
+    )
+
+
+def _sum(contributions: Sequence[Contribution]) -> Contribution:
+    energies: dict[str, float] = {}
+    for contribution in contributions:
+        energies |= contribution.energies
+    return Contribution(energies, np.sum([c.forces for c in contributions], axis=0))
+
+
+# the command
+
+
+def compare_input(config: RunConfig) -> int:
+    """``mdsim compare``: print the table; 0 if all is within tolerance, else 1."""
+    backend = get_backend(config.compute.backend, config.compute.n_threads)
+    loaded = load_system(config.system)
+    result = compare(loaded, backend, ForceOptions(**config.force_parameters()))
+    print(f"{config.title or 'comparison'}: {loaded.system.getNumParticles()} particles, against OpenMM Reference\n")
+    print(table(result))
+    for note in result.notes:
+        print(f"note: {note}")
+    return 0 if result.passed else 1
+
+
+def table(result: Comparison) -> str:
+    """Plain text, one line a force."""
+    width = max(len(row.label) for row in result.rows)
+    head = ("energy, kJ/mol", "OpenMM", "rel. error", "tolerance", "force error", "tolerance")
+    lines = [f"{'force':{width}}" + "".join(f"{h:>18}" for h in head[:2]) + "".join(f"{h:>13}" for h in head[2:])]
+    for row in result.rows:
+        energies = f"{row.energy:18.6f}{row.reference_energy:18.6f}"
+        errors = f"{row.energy_error:13.2e}{row.energy_tolerance:13.1e}{row.force_error:13.2e}{row.force_tolerance:13.1e}"
+        lines.append(f"{row.label:{width}}{energies}{errors}  {'ok' if row.passed else 'FAILED'}")
+    return "\n".join(lines)
