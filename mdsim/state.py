@@ -54,4 +54,5 @@ class Snapshot:
     energies: dict[str, float] | None = None  # kJ/mol by term name
     kinetic_energy: float | None = None  # kJ/mol
     temperature: float | None = None  # K
+    conserved: float | None = None  # kJ/mol, the quantity that the integrator conserves
     extra: dict[str, np.ndarray] = field(default_factory=dict)

@@ -230,6 +230,13 @@ class CompiledSystem:
     def n_atoms(self) -> int:
         return len(self.masses)
 
+    def links(self) -> np.ndarray:
+        """int32[k, 2]: pairs of atoms that tie each molecule together, whatever it is tied by."""
+        follows = np.ones(self.n_atoms, dtype=bool)
+        follows[self.molecule_start[:-1]] = False  # the first atom of a molecule follows none
+        here = np.flatnonzero(follows)
+        return np.stack([self.molecule_atoms[here - 1], self.molecule_atoms[here]], axis=1).astype(np.int32)
+
     @property
     def degrees_of_freedom(self) -> int:
         """3 per massive atom, less constraints, less 3 where the centre-of-mass motion is removed."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,12 @@ from mdsim.domain.local import Domain
 from mdsim.engine.diagnose import force_error
 from mdsim.engine.evaluate import ForceEvaluator
 from mdsim.engine.minimize import MinimizationResult, minimize
-from mdsim.engine.step import advance
+from mdsim.engine.step import advance, compute_forces
 from mdsim.engine.timers import Timers
 from mdsim.errors import InputError, OutputError
 from mdsim.forces import ForceOptions, build_terms
 from mdsim.integrators import make_integrator
-from mdsim.io.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from mdsim.io.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from mdsim.io.fingerprint import system_fingerprint
 from mdsim.kernels.fixed_point import FORCE_SCALE
 from mdsim.reporters import Reporter
@@ -57,6 +58,8 @@ class Simulation:
     threads : int, optional
         All cores that the process may use where not given; changes no bit.
     force_options : ForceOptions, optional
+    remove_cm_motion : bool
+        Obey the system's CMMotionRemover, if it has one.
 
     Attributes
     ----------
@@ -82,11 +85,14 @@ class Simulation:
         backend: str = "cpu",
         threads: int | None = None,
         force_options: ForceOptions | None = None,
+        remove_cm_motion: bool = True,
         comm: Communicator | None = None,
     ) -> None:
         self.comm = comm if comm is not None else world()
         self.backend = get_backend(backend, threads)
         self.system, self.topology = _compiled(system, topology)
+        if not remove_cm_motion:
+            self.system = replace(self.system, remove_cm_frequency=0)
         self.seed = seed
         self.timers = Timers()
         self.reporters: list[Reporter] = []
@@ -174,6 +180,10 @@ class Simulation:
         self.evaluator.invalidate()
         return self.evaluator.potential
 
+    def compute_forces(self) -> None:
+        """Bring the forces up to date with the positions; SimulationError where one overflows."""
+        compute_forces(self, with_energy=False)
+
     def raise_for_flags(self) -> None:
         """Turn the flags of the last force computation into an error that names term and atoms."""
         raise force_error(self.evaluator, self.state, self.topology)
@@ -225,11 +235,11 @@ class Simulation:
     def save(self, directory: str | Path) -> Path:
         """Write a checkpoint into ``directory``; the one before is kept beside it."""
         Path(directory).mkdir(parents=True, exist_ok=True)
-        return write_checkpoint(directory, self.checkpoint())
+        return save_checkpoint(directory, self.checkpoint())
 
     def load(self, directory: str | Path) -> None:
         """Go on from the newest sound checkpoint in ``directory``."""
-        checkpoint = read_checkpoint(directory)
+        checkpoint = load_checkpoint(directory)
         if checkpoint is None:
             raise OutputError(f"there is no checkpoint in {directory}")
         checkpoint.check_same_run(system_fingerprint(self.system), checkpoint.settings, directory)
@@ -305,7 +315,7 @@ class Simulation:
                 energies=energies,
                 kinetic_energy=kinetic,
                 temperature=self._temperature(kinetic),
-                extra={"conserved": np.float64(conserved)},
+                conserved=conserved,
             )
         if "positions" in fields:
             content.update(positions=self._gather(state.positions), images=self._gather(state.images))
@@ -314,7 +324,7 @@ class Simulation:
         if "forces" in fields:
             self.evaluator.compute(state, with_energy=False)
             content["forces"] = self._gather(self.evaluator.forces)
-        return Snapshot(step=state.step, time=self.time, box=state.box, **content)
+        return Snapshot(step=state.step, time=self.time, box=state.box, extra=dict(state.extra), **content)
 
     def _gather(self, values: np.ndarray) -> np.ndarray:
         return self.domain.gather(self.state, values).copy()

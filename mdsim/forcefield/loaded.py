@@ -24,6 +24,7 @@ class LoadedSystem:
     positions: np.ndarray  # float64[n, 3] nm
     vectors: np.ndarray | None  # float64[3, 3] nm, rows a, b, c in reduced form; None: not periodic
     notes: tuple[str, ...] = ()
+    velocities: np.ndarray | None = None  # float64[n, 3] nm/ps, where the file with the positions has them
 
     def compile(self) -> CompiledSystem:
         """Tables of the system."""

@@ -18,7 +18,7 @@ from mdsim.io.checkpoint import current_versions, differences, plain, sync_direc
 
 MANIFEST, LOCK = "manifest.json", ".lock"
 #: the manifest's ``status``
-RUNNING, INTERRUPTED, FINISHED, FAILED = "running", "interrupted", "finished", "failed"
+PREPARING, RUNNING, INTERRUPTED, FINISHED, FAILED = "preparing", "running", "interrupted", "finished", "failed"
 
 
 class ResultDirectory:
@@ -50,7 +50,7 @@ class ResultDirectory:
                     "details": plain(dict(details or {})),
                     "versions": current_versions(),
                     "created": _now(),
-                    "status": RUNNING,
+                    "status": PREPARING,
                     "step": 0,
                 }
                 self._write_manifest()

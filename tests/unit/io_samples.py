@@ -90,6 +90,7 @@ def snapshot(positions, box, step=0, time=0.0, seed=0, forget_images=False):
         kinetic_energy=55.5,
         temperature=300.0 + step,
         conserved=-54.0,
+        extra={"chain": np.arange(3.0)},
     )
 
 
