@@ -105,7 +105,8 @@ def _open_to_extend(path: Path) -> h5py.File:
         # HDF5 then refuses to open the file a second time in this process.) The result directory's lock keeps writers apart.
         return h5py.File(path, "r+", libver=LIBRARY_VERSIONS, locking=False)
     except OSError as error:
-        raise OutputError(f"{path} cannot be opened to be continued: {error}") from error
+        hint = "; close it first where this process has it open for reading" if "already open" in str(error) else ""
+        raise OutputError(f"{path} cannot be opened to be continued: {error}{hint}") from error
 
 
 class GrowingFile:
@@ -119,6 +120,9 @@ class GrowingFile:
         self.path = Path(path)
         clear_writer_mark(self.path)
         self.file = _open_to_extend(self.path)
+        if self.file.swmr_mode:  # HDF5 has handed out the file that is open already
+            self.file.close()
+            raise OutputError(f"{self.path} is still being written by this process; close its writer first")
         self._descriptor = os.open(self.path, os.O_RDWR)
 
     def start(self) -> None:

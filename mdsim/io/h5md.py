@@ -28,7 +28,7 @@ class TrajectorySettings:
     """What of a run is kept, and how exactly."""
 
     selection: str | Sequence[int] | np.ndarray = "all"  # all, solute, protein, or atom indices
-    precision: float | None = 1e-4  # nm; positions are off by at most half of it. None or 0: float32 as it is
+    precision: float | None = 1e-3  # nm; positions are off by at most half of it. None or 0: float32 as it is
     velocities: bool = False
     forces: bool = False
     significant_bits: int = 14  # of velocities and forces; 24 is all of float32
