@@ -3,3 +3,4 @@
 import os
 
 os.environ.setdefault("NUMBA_NUM_THREADS", "4")  # before Numba is first imported
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # threads that spin would starve each other on a busy machine

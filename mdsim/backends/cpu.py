@@ -29,6 +29,8 @@ class CpuBackend:
             raise InputError(f"threads must be at least 1, got {n_threads}")
         if "numba" not in sys.modules:  # Numba fixes the size of its pool when it is first imported
             os.environ.setdefault("NUMBA_NUM_THREADS", str(max(n_threads, available_cores())))
+            # idle threads sleep: spinning ones cost a time slice a kernel (10 ms for 10 us) where others use the cores
+            os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
         cache.configure()
         import numba
 
