@@ -19,7 +19,7 @@ from mdsim.io.rounding import FLOAT32_BITS, lattice_spacing, round_significand, 
 from mdsim.io.selection import find_molecules, select_atoms, subset_topology
 from mdsim.kernels.fixed_point import FORCE_SCALE
 from mdsim.state import Snapshot
-from mdsim.tables import BondTable, CompiledSystem, NonbondedTable
+from mdsim.tables import CompiledSystem, NonbondedTable
 from mdsim.topology import Topology
 
 
@@ -51,7 +51,7 @@ class TrajectorySource:
     periodic: bool
     masses: np.ndarray | None = None  # float64[n] amu
     charges: np.ndarray | None = None  # float64[n] e
-    more_links: np.ndarray | None = None  # int32[:, 2] atoms of one molecule that no bond joins (constraints, sites)
+    more_links: np.ndarray | None = None  # int32[:, 2] atoms of one molecule; used where no bond joins them
     provenance: Mapping[str, str] = field(default_factory=dict)  # attributes of /parameters/mdsim
 
     @classmethod
@@ -65,18 +65,9 @@ class TrajectorySource:
             periodic=system.periodic,
             masses=system.masses,
             charges=charges[0] if charges else None,
-            more_links=_links(system),
+            more_links=system.links(),
             provenance=dict(provenance or {}),
         )
-
-
-def _links(system: CompiledSystem) -> np.ndarray:
-    """int32[:, 2]: pairs of atoms joined by harmonic bonds, constraints, or as a virtual site and its first parent."""
-    constraints, sites = system.constraints, system.virtual_sites
-    pairs = [table.atoms for table in system.forces if isinstance(table, BondTable)]
-    pairs += [constraints.settle[:, [0, 1]], constraints.settle[:, [0, 2]], constraints.atoms]
-    pairs += [np.stack([sites.sites, sites.parents[:, 0]], axis=1)]
-    return np.concatenate(pairs)
 
 
 class FrameMaker:

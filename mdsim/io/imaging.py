@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from mdsim.box import Box
-from mdsim.io.selection import Molecules, find_molecules, molecule_links, solvent_molecules
+from mdsim.io.selection import Molecules, connected, find_molecules, molecule_links, solvent_molecules
 from mdsim.kernels.fixed_point import FRACTION_BITS, FRACTION_SCALE
 from mdsim.topology import Topology
 
@@ -140,7 +140,8 @@ def spanning_forest(n: int, links: np.ndarray) -> np.ndarray:
     order = np.argsort(start, kind="stable")
     neighbours, first = end[order], np.searchsorted(start[order], np.arange(n + 1))
     parent = np.full(n, -1, dtype=np.int64)
-    frontier = _roots(n, links)
+    label, _ = connected(n, links)
+    _, frontier = np.unique(label, return_index=True)
     parent[frontier] = frontier
     while len(frontier):
         degree = first[frontier + 1] - first[frontier]
@@ -151,15 +152,3 @@ def spanning_forest(n: int, links: np.ndarray) -> np.ndarray:
         parent[child] = of[new][which]
         frontier = child
     return parent
-
-
-def _roots(n: int, links: np.ndarray) -> np.ndarray:
-    """int64[:] lowest atom of each connected component."""
-    from scipy.sparse import coo_matrix
-    from scipy.sparse.csgraph import connected_components
-
-    graph = coo_matrix((np.ones(len(links), dtype=np.int8), (links[:, 0], links[:, 1])), shape=(n, n))
-    count, label = connected_components(graph, directed=False)
-    first = np.full(count, n)
-    np.minimum.at(first, label, np.arange(n))
-    return first

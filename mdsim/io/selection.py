@@ -48,30 +48,38 @@ def find_molecules(topology: Topology, more_links: np.ndarray | None = None) -> 
 
     ``more_links`` int32[m, 2] are further pairs of atoms of one molecule (constraints of a model without bonds).
     """
-    from scipy.sparse import coo_matrix
-    from scipy.sparse.csgraph import connected_components
-
-    links = molecule_links(topology, more_links)
-    n = topology.n_atoms
-    graph = coo_matrix((np.ones(len(links), dtype=np.int8), (links[:, 0], links[:, 1])), shape=(n, n))
-    count, label = connected_components(graph, directed=False)
-    first = np.full(count, n)
-    np.minimum.at(first, label, np.arange(n))
-    rank = np.empty(count, dtype=np.int64)
-    rank[np.argsort(first)] = np.arange(count)
-    return Molecules(rank[label], int(count))
+    return Molecules(*connected(topology.n_atoms, molecule_links(topology, more_links)))
 
 
 def molecule_links(topology: Topology, more_links: np.ndarray | None = None) -> np.ndarray:
-    """int64[:, 2] pairs that hold molecules together: bonds, virtual sites to their residue's first atom, ``more_links``."""
+    """int64[:, 2] pairs that hold molecules together: bonds, and virtual sites to their residue's first atom.
+
+    Of ``more_links`` only those that join what these do not: the atoms of such a pair may be far apart.
+    """
     residue = np.asarray(topology.residue_index)
     sites = np.flatnonzero([e == "" for e in topology.elements])
     first_of_residue = np.full(len(topology.residue_names), topology.n_atoms)
     np.minimum.at(first_of_residue, residue, np.arange(topology.n_atoms))
-    pairs = [np.reshape(topology.bonds, (-1, 2)), np.stack([first_of_residue[residue[sites]], sites], axis=1)]
-    if more_links is not None:
-        pairs.append(np.reshape(more_links, (-1, 2)))
-    return np.concatenate(pairs).astype(np.int64)
+    sites_to_residues = np.stack([first_of_residue[residue[sites]], sites], axis=1)
+    links = np.concatenate([np.reshape(topology.bonds, (-1, 2)), sites_to_residues]).astype(np.int64)
+    if more_links is None:
+        return links
+    label, _ = connected(topology.n_atoms, links)
+    more = np.reshape(more_links, (-1, 2))
+    return np.concatenate([links, more[label[more[:, 0]] != label[more[:, 1]]]])
+
+
+def connected(n: int, links: np.ndarray) -> tuple[np.ndarray, int]:
+    """Connected component of each of n atoms, int64[n], numbered by first atom; and how many there are."""
+    from scipy.sparse import coo_matrix
+    from scipy.sparse.csgraph import connected_components
+
+    graph = coo_matrix((np.ones(len(links), dtype=np.int8), (links[:, 0], links[:, 1])), shape=(n, n))
+    count, label = connected_components(graph, directed=False)
+    _, first = np.unique(label, return_index=True)
+    rank = np.empty(count, dtype=np.int64)
+    rank[np.argsort(first)] = np.arange(count)
+    return rank[label], int(count)
 
 
 def solvent_molecules(topology: Topology, molecules: Molecules) -> np.ndarray:

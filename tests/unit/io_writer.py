@@ -4,9 +4,11 @@
 ``loop`` appends as fast as it can; ``die-marked`` kills itself between HDF5's flush and the clearing of the mark.
 """
 
+import itertools
 import os
 import signal
 import sys
+from dataclasses import replace
 
 from io_samples import TRICLINIC, moved, small_system, snapshot, source
 
@@ -23,10 +25,10 @@ def main(path, mode):
     settings = TrajectorySettings(velocities=True, forces=True)
     writer = TrajectoryWriter.create(path, source(topology), settings)
     if mode == "loop":
-        snapshots = [frame(positions, k) for k in range(3000)]
+        snapshots = [frame(positions, k) for k in range(20)]
         print("ready", flush=True)
-        for s in snapshots:
-            writer.append(s)
+        for k in itertools.count():
+            writer.append(replace(snapshots[k % 20], step=10 * k, time=0.02 * k))
     elif mode == "steps":
         print("ready", flush=True)
         for k, _ in enumerate(sys.stdin):

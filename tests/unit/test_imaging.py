@@ -91,6 +91,21 @@ def test_a_chain_many_boxes_long_is_made_whole():
     assert np.allclose(np.diff(x, axis=0), np.diff(walk, axis=0), atol=1e-8)
 
 
+def test_a_far_pair_of_one_molecule_does_not_break_it():
+    """Links that a compiled system gives may join the ends of a chain; bonds come first."""
+    x = imaged_chain(more_links=np.array([[0, 59]]))
+    assert np.allclose(np.diff(x, axis=0), [0.1, 0.0, 0.0], atol=1e-8)
+
+
+def imaged_chain(more_links):
+    """float64[60, 3]: a straight chain of 5.9 nm in a box of 3 nm."""
+    n, nothing = 60, np.zeros(60, np.int32)
+    bonds = np.stack([np.arange(n - 1), np.arange(1, n)], axis=1).astype(np.int32)
+    chain = Topology(("C",) * n, ("C",) * n, nothing, ("POL",), ("1",), nothing[:1], ("A",), bonds)
+    s, _ = CUBIC.fractions(np.arange(n)[:, None] * [0.1, 0.0, 0.0])
+    return CUBIC.cartesian(s, Imager(chain, np.arange(n), None, more_links).images(s, None, CUBIC))
+
+
 def test_spanning_forest_of_rings_and_loners():
     parent = spanning_forest(7, np.array([[1, 2], [2, 3], [3, 1], [5, 4]]))
     assert parent.tolist() == [0, 1, 1, 1, 4, 4, 6]

@@ -9,9 +9,9 @@ import pytest
 from io_samples import CUBIC, ISOLATED, TRICLINIC, moved, small_system, snapshot, source
 
 from mdsim.io.h5md import TrajectorySettings, TrajectorySource, TrajectoryWriter, lengths_and_angles
-from mdsim.io.selection import subset_topology
+from mdsim.io.selection import find_molecules, subset_topology
 from mdsim.kernels.fixed_point import FORCE_SCALE
-from mdsim.tables import BondTable, CompiledSystem, ConstraintTable, VirtualSiteTable
+from mdsim.tables import CompiledSystem, ConstraintTable, NonbondedTable, VirtualSiteTable
 
 TOPOLOGY, POSITIONS = small_system()
 BOXES = {"cubic": CUBIC, "triclinic": TRICLINIC, "isolated": ISOLATED}
@@ -197,20 +197,21 @@ def test_full_precision_is_float32(tmp_path):
         assert np.array_equal(file["velocities"][0], s.velocities.astype(np.float32))
 
 
-def test_source_of_a_compiled_system_joins_what_no_bond_of_the_topology_does():
-    def atoms(*rows, width=2):
-        return np.array(rows, np.int32).reshape(-1, width)
-
-    empty = np.zeros((0, 3))
+def test_source_of_a_compiled_system(tmp_path):
+    none, empty = np.zeros((0, 3), np.int32), np.zeros((0, 3))
+    charges = np.array([0.4, -0.8, 0.4])
     system = CompiledSystem(
-        masses=np.ones(9),
-        forces=(BondTable("HarmonicBondForce", atoms((0, 1)), np.ones(1), np.ones(1)),),
-        constraints=ConstraintTable(atoms((2, 3, 4), width=3), np.ones((1, 2)), atoms((5, 6)), np.ones(1), atoms((0, 1))[0]),
-        virtual_sites=VirtualSiteTable(
-            atoms((8,), width=1)[:, 0], atoms((0,), width=1)[:, 0], atoms((7, 7, 7), width=3), empty, empty, empty, empty, empty
-        ),
-        group_atoms=np.arange(9), group_start=np.array([0, 9]), molecule_atoms=np.arange(9), molecule_start=np.array([0, 9]),
+        masses=np.array([1.0, 16.0, 1.0]),
+        forces=(NonbondedTable("N", "N", "PME", 0.9, charges, charges, charges, none[:, :2]),),
+        constraints=ConstraintTable(none, empty[:, :2], none[:, :2], empty[:, 0], np.zeros(1, np.int32)),
+        virtual_sites=VirtualSiteTable(none[:, 0], none[:, 0], none, empty, empty, empty, empty, empty),
+        group_atoms=np.arange(3), group_start=np.array([0, 3]), molecule_atoms=np.arange(3), molecule_start=np.array([0, 3]),
         periodic=True, default_vectors=np.eye(3),
     )  # fmt: skip
-    links = TrajectorySource.from_system(system, TOPOLOGY).more_links
-    assert sorted(map(tuple, links.tolist())) == [(0, 1), (2, 3), (2, 4), (5, 6), (8, 7)]
+    rigid = subset_topology(TOPOLOGY, np.array([1, 3, 4]))  # CA, O, HA: no bond joins CA and O
+    made = TrajectorySource.from_system(system, rigid, {"input": "y"})
+    assert made.periodic
+    assert np.array_equal(made.masses, system.masses)
+    assert np.array_equal(made.charges, charges)
+    assert find_molecules(rigid).count == 2
+    assert find_molecules(rigid, made.more_links).count == 1
