@@ -69,10 +69,12 @@ class MonteCarloBarostat:
         before = energy_fn()
         saved = Molecules.save(state)
         move = self._propose(state)
-        self.molecules.scale(state, move.factors)
-        change = (energy_fn() - before) / ENERGY_SCALE
-        probability = self._acceptance(change, move.work, len(self.molecules), self.kT, move.volume_ratio)
-        accepted = bool(self._uniform(self.seed, state.step, 1) < probability)
+        accepted = False
+        if (move.factors > 0).all():  # else the box would vanish, which has probability 0
+            self.molecules.scale(state, move.factors)
+            change = (energy_fn() - before) / ENERGY_SCALE
+            probability = self._acceptance(change, move.work, len(self.molecules), self.kT, move.volume_ratio)
+            accepted = bool(self._uniform(self.seed, state.step, 1) < probability)
         if not accepted:
             Molecules.restore(state, saved)
         self._adapt(state, move.axis, accepted)
@@ -210,10 +212,10 @@ class MembraneBarostat(MonteCarloBarostat):
         ratio = (volume + change) / volume
         factors = np.ones(3)
         if axis == 0 and self.xy == "isotropic":
-            factors[:2] = np.sqrt(ratio)
+            factors[:2] = np.sqrt(max(ratio, 0.0))
         else:
             factors[axis] = ratio
-        if self.z == "constant-volume":
+        if self.z == "constant-volume" and ratio > 0:
             factors[2] = 1.0 / (factors[0] * factors[1])
             ratio, change = 1.0, 0.0
         area = state.box.vectors[0, 0] * state.box.vectors[1, 1]

@@ -15,6 +15,7 @@ from dynamics_samples import (
     view_of,
     water,
 )
+
 from mdsim.constraints import Constraints
 from mdsim.errors import InputError, SimulationError
 

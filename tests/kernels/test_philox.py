@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
-from mdsim.kernels.cpu import philox
 from numba import njit
+
+from mdsim.kernels.cpu import philox
 
 # kat_vectors of Random123 (Salmon et al. 2011), philox4x32, 10 rounds: counter, key, result
 KNOWN = [

@@ -15,11 +15,12 @@ from dynamics_samples import (
     view_of,
     water,
 )
+from openmm import unit
+
 from mdsim.box import Box
 from mdsim.constraints import VirtualSites
 from mdsim.errors import InputError, SimulationError, UnsupportedError
 from mdsim.integrators import make_integrator
-from openmm import unit
 
 NM, PS = unit.nanometer, unit.picosecond
 
