@@ -144,6 +144,7 @@ def bench(
     set: Set = None,
     threads: Threads = None,
     alone: Annotated[bool, typer.Option("--alone", help="Time mdsim only, not OpenMM.")] = False,
+    save: Annotated[Path | None, typer.Option("--save", metavar="FILE.json", help="Write the figures to a file.")] = None,
 ) -> int:
     """Time mdsim against OpenMM's CPU platform, in turn, with the same settings and threads."""
     from mdsim.config import load_input
@@ -151,7 +152,7 @@ def bench(
     config = load_input(input, set or (), threads=threads)
     from mdsim.bench import bench_input
 
-    return bench_input(config, steps=steps, blocks=blocks, with_openmm=not alone)
+    return bench_input(config, steps=steps, blocks=blocks, with_openmm=not alone, save=save)
 
 
 @app.command()

@@ -92,7 +92,7 @@ def _processor() -> Iterator[Finding]:
 
     features = binding.get_host_cpu_features()
     known = [name for name in ("sse4.1", "avx", "avx2", "avx512f", "neon") if features.get(name)]
-    yield Finding("processor", f"{_cpu_model()} ({binding.get_host_cpu_name()}); SIMD {', '.join(known) or 'unknown'}")
+    yield Finding("processor", f"{cpu_model()} ({binding.get_host_cpu_name()}); SIMD {', '.join(known) or 'unknown'}")
     forced = " (set by MDSIM_SIMD_WIDTH)" if os.environ.get("MDSIM_SIMD_WIDTH") else ""
     yield Finding("pair kernel", f"{default_width()} lanes of float32{forced}")
     if features.get("fma") or platform.machine() == "aarch64":
@@ -103,7 +103,7 @@ def _processor() -> Iterator[Finding]:
         )
 
 
-def _cpu_model() -> str:
+def cpu_model() -> str:
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

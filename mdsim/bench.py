@@ -1,0 +1,173 @@
+"""``mdsim bench``: mdsim and OpenMM's CPU platform in turn, in one process, on the same system, settings and threads."""
+
+from __future__ import annotations
+
+import json
+import platform
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from time import perf_counter
+
+import openmm
+from openmm import unit
+from rich.console import Console
+from rich.table import Table
+
+from mdsim import __version__
+from mdsim.backends.cpu import available_cores
+from mdsim.config import RunConfig
+from mdsim.engine.run import make_simulation, prepare, say
+from mdsim.engine.simulation import Simulation
+from mdsim.errors import InputError
+from mdsim.forcefield import LoadedSystem, load_system
+
+SECONDS_PER_DAY = 86400.0
+#: steps of each engine before the clock starts
+WARM_UP = 30
+
+
+@dataclass
+class Timing:
+    """Seconds of each timed block of one engine."""
+
+    name: str
+    steps: int
+    timestep: float  # ps
+    seconds: list[float] = field(default_factory=list)
+
+    @property
+    def best_ms(self) -> float:
+        """Milliseconds a step in the fastest block: what the machine can do when nobody else disturbs it."""
+        return 1e3 * min(self.seconds) / self.steps
+
+    @property
+    def ns_per_day(self) -> float:
+        return self.timestep * 1e-3 / (self.best_ms * 1e-3) * SECONDS_PER_DAY
+
+
+def bench_input(
+    config: RunConfig, *, steps: int = 200, blocks: int = 3, with_openmm: bool = True, save: Path | None = None
+) -> int:
+    """Time both engines in turn and print ns/day and where mdsim's time goes; ``save`` writes the figures as JSON."""
+    if steps < 1 or blocks < 1:
+        raise InputError(f"a benchmark needs at least one step and one block, got --steps {steps} --blocks {blocks}")
+    loaded = load_system(config.system)
+    sim = make_simulation(config, loaded)
+    say("preparing (the first run on a machine compiles the kernels, which takes a minute or two)")
+    prepare(config, sim)
+    threads = sim.backend.n_threads
+    engines = [(Timing("mdsim", steps, config.dynamics.timestep), lambda n: sim.run(n))]
+    if with_openmm:
+        context = openmm_context(config, loaded, sim, threads)
+        engines.append((Timing("OpenMM CPU", steps, config.dynamics.timestep), lambda n: _advance(context, n)))
+    for _, run in engines:
+        run(WARM_UP)
+    sim.timers.reset()
+    for _ in range(blocks):
+        for timing, run in engines:
+            timing.seconds.append(_seconds(run, steps))
+    parts = _milliseconds_by_part(sim, steps * blocks, sum(engines[0][0].seconds))
+    timings = [timing for timing, _ in engines]
+    _print(config, loaded, threads, timings, parts)
+    if save is not None:
+        _save(save, config, loaded, threads, timings, parts)
+    return 0
+
+
+def _seconds(run: Callable[[int], None], steps: int) -> float:
+    start = perf_counter()
+    run(steps)
+    return perf_counter() - start
+
+
+def _advance(context: openmm.Context, steps: int) -> None:
+    context.getIntegrator().step(steps)
+    context.getState()  # waits for whatever is still running
+
+
+def openmm_context(config: RunConfig, loaded: LoadedSystem, sim: Simulation, threads: int) -> openmm.Context:
+    """The same system in OpenMM's CPU platform, at mdsim's present positions and velocities."""
+    system = openmm.XmlSerializer.clone(loaded.system)
+    _add_barostat(system, config)
+    properties = {"Threads": str(threads)}
+    context = openmm.Context(system, _integrator(config), openmm.Platform.getPlatformByName("CPU"), properties)
+    if sim.state.box.periodic:
+        context.setPeriodicBoxVectors(*sim.state.box.vectors)
+    context.setPositions(sim.positions)
+    context.setVelocities(sim.velocities)
+    return context
+
+
+def _integrator(config: RunConfig) -> openmm.Integrator:
+    """OpenMM's integrator of the same kind (for Bussi, which it lacks, velocity Verlet: nothing else is slow in it)."""
+    given = config.integrator_parameters()
+    timestep = given["timestep"] * unit.picoseconds
+    if given["kind"] == "langevin-middle":
+        return openmm.LangevinMiddleIntegrator(given["temperature"], given["friction"], timestep)
+    if given["kind"] == "nose-hoover":
+        return openmm.NoseHooverIntegrator(given["temperature"], 1.0 / given["coupling_time"], timestep)
+    return openmm.VerletIntegrator(timestep)
+
+
+def _add_barostat(system: openmm.System, config: RunConfig) -> None:
+    given, temperature = config.barostat_parameters(), config.dynamics.temperature
+    if given is None:
+        return
+    if given["kind"] != "isotropic":
+        raise InputError(f"mdsim bench does not know OpenMM's twin of a barostat '{given['kind']}'; use isotropic or --alone")
+    system.addForce(openmm.MonteCarloBarostat(given["pressure"], temperature, given["frequency"]))
+
+
+def _milliseconds_by_part(sim: Simulation, steps: int, seconds: float) -> dict[str, float]:
+    """Milliseconds a step by part, largest first; what no part counts is ``rest``."""
+    parts = {name: 1e3 * value / steps for name, value in sim.timers.report().items()}
+    parts["rest"] = max(0.0, 1e3 * seconds / steps - sum(parts.values()))
+    return dict(sorted(parts.items(), key=lambda item: -item[1]))
+
+
+def _print(
+    config: RunConfig, loaded: LoadedSystem, threads: int, timings: list[Timing], parts: dict[str, float]
+) -> None:
+    console = Console(width=None if sys.stdout.isatty() else 100)
+    plural = "s" * (threads != 1)
+    console.print(f"{config.title or 'benchmark'}: {loaded.system.getNumParticles()} particles, {threads} thread{plural}")
+    table = Table("engine", "ms/step", "ns/day", "blocks, ms/step", box=None, pad_edge=False)
+    for timing in timings:
+        blocks = " ".join(f"{1e3 * s / timing.steps:.3g}" for s in timing.seconds)
+        table.add_row(timing.name, f"{timing.best_ms:.3f}", f"{timing.ns_per_day:.2f}", blocks)
+    console.print(table)
+    if len(timings) == 2:
+        console.print(f"mdsim makes {timings[0].ns_per_day / timings[1].ns_per_day:.2f} times the ns/day of OpenMM's CPU platform")
+    table = Table("part of mdsim's step", "ms/step", box=None, pad_edge=False)
+    for name, milliseconds in parts.items():
+        table.add_row(name, f"{milliseconds:.3f}")
+    console.print(table)
+
+
+def _save(
+    path: Path,
+    config: RunConfig,
+    loaded: LoadedSystem,
+    threads: int,
+    timings: list[Timing],
+    parts: dict[str, float],
+) -> None:
+    """The figures and what they were measured on, as JSON."""
+    from mdsim.doctor import cpu_model
+
+    record = {
+        "title": config.title,
+        "particles": loaded.system.getNumParticles(),
+        "settings": config.settings(),
+        "threads": threads,
+        "cores": available_cores(),
+        "cpu": cpu_model(),
+        "python": platform.python_version(),
+        "mdsim": __version__,
+        "openmm": openmm.version.version,
+        "engines": [{**asdict(t), "best_ms": t.best_ms, "ns_per_day": t.ns_per_day} for t in timings],
+        "mdsim_ms_by_part": parts,
+    }
+    path.write_text(json.dumps(record, indent=2) + "\n")
