@@ -11,11 +11,14 @@ from mdsim.state import State
 from mdsim.topology import Topology
 
 
-def closest_atom(state: State, atom: int) -> tuple[int, float]:
-    """Local index of the atom nearest to local ``atom`` and the distance, nm (nearest image)."""
+def closest_atom(state: State, atom: int, topology: Topology | None) -> tuple[int, float]:
+    """Local index of the atom of another residue nearest to local ``atom``, and the distance, nm (nearest image)."""
     difference = state.positions - state.positions[atom]  # int32: wraps to the nearest image
     squared = (state.box.cartesian(difference) ** 2).sum(axis=1)
     squared[atom] = np.inf
+    if topology is not None and len(topology.residue_names) > 1:
+        residue = topology.residue_index[state.ids]
+        squared[residue == residue[atom]] = np.inf
     nearest = int(np.argmin(squared))
     return nearest, float(np.sqrt(squared[nearest]))
 
@@ -35,7 +38,7 @@ def force_error(evaluator: ForceEvaluator, state: State, topology: Topology | No
     what = "not a number" if (evaluator.flags & FLAG_NOT_FINITE).any() else "beyond the fixed-point range"
     magnitude = np.abs(evaluator.forces.astype(np.float64)).max(axis=1) / FORCE_SCALE
     atom = int(np.argmax(magnitude))
-    nearest, distance = closest_atom(state, atom)
+    nearest, distance = closest_atom(state, atom, topology)
     ids = evaluator.backend.to_host(state.ids)
     return SimulationError(
         f"step {state.step}: the force of {', '.join(names)} is {what}; worst at {describe(topology, int(ids[atom]))} with "

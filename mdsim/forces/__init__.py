@@ -29,9 +29,6 @@ from mdsim.tables import (
     RBTorsionTable,
 )
 
-#: pair-list buffer where the user gives none, nm; changes the speed, never a bit of the result
-DEFAULT_BUFFER = 0.1
-
 #: kind of term to the part of a step under which it is timed
 _PARTS = (
     (PairTerm, "pair"),
@@ -45,10 +42,12 @@ _PARTS = (
 
 @dataclass(frozen=True)
 class ForceOptions:
-    """How forces are computed. The buffer changes no bit; the order of the PME splines does."""
+    """How forces are computed. Only the order of the PME splines changes a bit of the result."""
 
-    pair_list_buffer: float = DEFAULT_BUFFER  # nm
+    pair_list_buffer: float | None = None  # nm; None: what suits the pair list
     pme_order: int = DEFAULT_ORDER
+    simd_width: int | None = None  # 4, 8 or 16; None: what suits the CPU
+    sort_origin: tuple[int, int, int] = (0, 0, 0)  # where the sorting of atoms into clusters starts, box fractions * 2**32
 
 
 def build_terms(
@@ -60,7 +59,12 @@ def build_terms(
     for table in sorted(system.forces, key=lambda t: not isinstance(t, NonbondedTable)):
         match table:
             case NonbondedTable():
-                terms.append(PairTerm(table, backend, box, buffer=chosen.pair_list_buffer))
+                terms.append(
+                    PairTerm(
+                        table, backend, box,
+                        buffer=chosen.pair_list_buffer, width=chosen.simd_width, origin=chosen.sort_origin,
+                    )
+                )  # fmt: skip
                 terms.extend(make_mesh_terms(table, backend, order=chosen.pme_order))
                 terms.extend(make_exclusion_terms(table, backend))
             case PairExceptionTable():
