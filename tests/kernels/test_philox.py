@@ -5,6 +5,7 @@ import pytest
 from numba import njit
 
 from mdsim.kernels.cpu import philox
+from mdsim.kernels.cpu.integrate import draw_normals
 
 # kat_vectors of Random123 (Salmon et al. 2011), philox4x32, 10 rounds: counter, key, result
 KNOWN = [
@@ -33,6 +34,16 @@ def draw(n, seed, step, stream):
     return normals, uniforms
 
 
+@njit
+def draw_one(seed, step, id, stream):
+    return philox.normal3(seed, step, id, stream)
+
+
+@njit
+def draw_uniform(seed, step, id, stream):
+    return philox.uniform(seed, step, id, stream)
+
+
 def test_distributions():
     n = 400_000
     normals, uniforms = draw(n, 7, 11, 0)
@@ -47,12 +58,22 @@ def test_distributions():
     assert uniforms.max() < 1
 
 
+def test_vector_loops_give_the_scalar_bits():
+    """The loop that vectorises, at every offset into its vectors, against one number at a time."""
+    ids = np.arange(1000, 1037, dtype=np.int32)
+    scalar = np.array([draw_one(2**40 + 3, 2**33 + 1, i, 5) for i in ids])
+    for first in range(9):
+        g = np.empty((3, len(ids) - first))
+        draw_normals(2**40 + 3, 2**33 + 1, ids[first:], 5, g[0], g[1], g[2])
+        assert (scalar[first:] == g.T).all()
+
+
 def test_every_part_of_the_key_matters():
     base = (1, 2, 3, 0)
     changed = [(2, 2, 3, 0), (1 + 2**40, 2, 3, 0), (1, 3, 3, 0), (1, 2 + 2**40, 3, 0), (1, 2, 4, 0), (1, 2, 3, 1)]
-    draws = {philox.uniform(*key) for key in [base, *changed]}
+    draws = {draw_uniform(*key) for key in [base, *changed]}
     assert len(draws) == 7
-    assert philox.uniform(*base) == philox.uniform(*base)
+    assert draw_uniform(*base) == draw_uniform(*base)
 
 
 def test_streams_are_distinct():
