@@ -161,7 +161,7 @@ def coulomb_influence(inverse, volume, alpha, coulomb, moduli_x, moduli_y, modul
         nm^3, 1/nm, kJ nm / mol / e^2.
     moduli_x, moduli_y, moduli_z : float64[nx], float64[ny], float64[nz]
     n_threads : int
-    influence : float32[nx, ny, nz // 2 + 1], OUTPUT
+    influence : float32[nx, ny, padded_waves(nz)], OUTPUT
         kJ/mol/e^2: energy = 1/2 sum influence |structure factor|^2. Zero for the zero wave.
     """
     nx, ny, nz = moduli_x.shape[0], moduli_y.shape[0], moduli_z.shape[0]
@@ -170,7 +170,7 @@ def coulomb_influence(inverse, volume, alpha, coulomb, moduli_x, moduli_y, modul
     for t in prange(n_threads):
         for ix in range(nx * t // n_threads, nx * (t + 1) // n_threads):
             for iy in range(ny):
-                for iz in range(influence.shape[2]):
+                for iz in range(nz // 2 + 1):
                     m2 = wave_squared(ix, iy, iz, nx, ny, nz, inverse)
                     modulus = (moduli_x[ix] * moduli_y[iy]) * moduli_z[iz]
                     value = 0.0
@@ -187,7 +187,7 @@ def dispersion_influence(inverse, volume, alpha, moduli_x, moduli_y, moduli_z, n
     for t in prange(n_threads):
         for ix in range(nx * t // n_threads, nx * (t + 1) // n_threads):
             for iy in range(ny):
-                for iz in range(influence.shape[2]):
+                for iz in range(nz // 2 + 1):
                     b2 = wave_squared(ix, iy, iz, nx, ny, nz, inverse) * (PI * PI / (alpha * alpha))
                     b = np.sqrt(b2)
                     modulus = (moduli_x[ix] * moduli_y[iy]) * moduli_z[iz]
@@ -196,27 +196,27 @@ def dispersion_influence(inverse, volume, alpha, moduli_x, moduli_y, moduli_z, n
 
 
 @kernel
-def reciprocal_energy(spectrum, influence, nz, n_threads, energies):
+def reciprocal_energy(waves, influence, nz, n_threads, energies):
     """Energy of the mesh, 1/2 sum over waves of influence |S|^2.
 
     A wave between the ends of z stands for its complex conjugate too.
 
     Parameters
     ----------
-    spectrum : float32[nx, ny, nz // 2 + 1, 2]
-        Transformed charge grid, real and imaginary parts.
-    influence : float32[nx, ny, nz // 2 + 1]
+    waves : float32[nx, ny, 2, padded_waves(nz)]
+        Transformed charge grid, real and imaginary rows along z.
+    influence : float32[nx, ny, padded_waves(nz)]
     nz, n_threads : int
     energies : int64[n_threads], OUTPUT (added), ENERGY_SCALE
     """
-    nx = spectrum.shape[0]
+    nx, ny = waves.shape[:2]
     for t in prange(n_threads):
         energy = np.int64(0)
         for ix in range(nx * t // n_threads, nx * (t + 1) // n_threads):
-            for iy in range(spectrum.shape[1]):
-                for iz in range(spectrum.shape[2]):
-                    real = np.float64(spectrum[ix, iy, iz, 0])
-                    imaginary = np.float64(spectrum[ix, iy, iz, 1])
+            for iy in range(ny):
+                for iz in range(nz // 2 + 1):
+                    real = np.float64(waves[ix, iy, 0, iz])
+                    imaginary = np.float64(waves[ix, iy, 1, iz])
                     weight = 0.5 if iz == 0 or 2 * iz == nz else 1.0
                     square = real * real + imaginary * imaginary
                     energy += to_fixed_energy(weight * np.float64(influence[ix, iy, iz]) * square)
@@ -224,15 +224,27 @@ def reciprocal_energy(spectrum, influence, nz, n_threads, energies):
 
 
 @kernel
-def convolve(influence, n_threads, spectrum):
-    """Multiply the transformed charges by the influence function: ``spectrum`` as above, INPUT and OUTPUT."""
-    nx = spectrum.shape[0]
+def convolve(influence, n_threads, waves):
+    """Multiply the transformed charges by the influence function: ``waves`` as above, INPUT and OUTPUT."""
+    nx, ny, _, row = waves.shape
     for t in prange(n_threads):
         for ix in range(nx * t // n_threads, nx * (t + 1) // n_threads):
-            for iy in range(spectrum.shape[1]):
-                for iz in range(spectrum.shape[2]):
-                    spectrum[ix, iy, iz, 0] *= influence[ix, iy, iz]
-                    spectrum[ix, iy, iz, 1] *= influence[ix, iy, iz]
+            for iy in range(ny):
+                for part in range(2):
+                    for iz in range(row):
+                        waves[ix, iy, part, iz] *= influence[ix, iy, iz]
+
+
+@kernel
+def wrap_lines(n_threads, potential):
+    """Repeat the first points of each z line in its padding: ``potential`` float32[nx, ny, nz + GRID_PAD], OUTPUT."""
+    nx, ny, stride = potential.shape
+    nz = stride - GRID_PAD
+    for t in prange(n_threads):
+        for gx in range(nx * t // n_threads, nx * (t + 1) // n_threads):
+            for gy in range(ny):
+                for z in range(GRID_PAD):
+                    potential[gx, gy, nz + z] = potential[gx, gy, z % nz]
 
 
 @inline
@@ -243,26 +255,6 @@ def lane_sum(vector, lanes):
     for j in range(1, N_COEFFICIENTS):
         result += np.float64(lanes[j])
     return result
-
-
-@kernel
-def pad_lines(grid, n_threads, padded):
-    """Copy a grid and repeat the first points of each z line behind its end.
-
-    Parameters
-    ----------
-    grid : float32[nx, ny, nz]
-    n_threads : int
-    padded : float32[nx, ny, nz + GRID_PAD], OUTPUT
-    """
-    nx, ny, nz = grid.shape
-    for t in prange(n_threads):
-        for gx in range(nx * t // n_threads, nx * (t + 1) // n_threads):
-            for gy in range(ny):
-                for z in range(nz):
-                    padded[gx, gy, z] = grid[gx, gy, z]
-                for z in range(GRID_PAD):
-                    padded[gx, gy, nz + z] = grid[gx, gy, z % nz]
 
 
 @kernel

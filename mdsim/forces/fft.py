@@ -2,48 +2,62 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
-import scipy.fft
+
+from mdsim.backends.base import Backend
+from mdsim.kernels.fft_plan import factorise, padded_waves
 
 
 class MeshTransform(Protocol):
-    """What a mesh term needs of whoever holds the whole grid. Mesh terms know no rank; this object may."""
+    """What a mesh term needs of whoever holds the whole grid. Mesh terms know no rank; this object may.
 
-    def forward(self, grid: np.ndarray) -> np.ndarray:
-        """float32[nx, ny, nz] to complex64[nx, ny, nz // 2 + 1], C-contiguous, by lines along z, then x, then y."""
+    Transforms go line by line: forward along z, y, x, the inverse along x, y, z. They are not normalised.
+    """
 
-    def inverse(self, spectrum: np.ndarray, nz: int) -> np.ndarray:
-        """The unnormalised inverse, by lines along x, then y, then z. May overwrite ``spectrum``."""
+    #: float32[nx, ny, 2, padded_waves(nz)]: real and imaginary rows along z, 0 <= m_z <= nz / 2, padded with zeros
+    waves: np.ndarray
+
+    def forward(self, grid: np.ndarray) -> None:
+        """float32[nx, ny, nz] to ``waves``."""
+
+    def inverse(self, grid: np.ndarray) -> None:
+        """``waves``, which are overwritten, to float32[nx, ny, nz or more]; what is more along z is left alone."""
 
     def sum(self, values: np.ndarray) -> np.ndarray:
         """Sum over everybody who holds atoms of an int64 array."""
 
 
+#: makes the transform of a grid of so many points along x, y, z
+TransformFactory = Callable[[tuple[int, int, int], Backend], MeshTransform]
+
+
 class LocalTransform:
-    """The whole grid in this process.
+    """The whole grid in this process."""
 
-    A transform of one line does not depend on how many are transformed together, nor by how many threads; the order of
-    the axes does matter and is fixed by scipy: last axis first, then the others as given.
-    """
+    def __init__(self, grid: tuple[int, int, int], backend: Backend) -> None:
+        nx, ny, nz = grid
+        self.waves = backend.zeros((nx, ny, 2, padded_waves(nz)), np.float32)
+        self._n_threads = backend.n_threads
+        # radices and roots of unity for each axis
+        self._plans = [self._plan(n, backend) for n in grid]
+        self._transform_axis = backend.kernel("fft.transform_axis")
 
-    def __init__(self, n_threads: int) -> None:
-        self.n_threads = n_threads
-        # the last results are kept until the next are made: the allocator then reuses memory that the system has mapped
-        self._spectrum: np.ndarray | None = None
-        self._grid: np.ndarray | None = None
+    @staticmethod
+    def _plan(n: int, backend: Backend) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        cosine, sine = backend.zeros(n, np.float32), backend.zeros(n, np.float32)
+        backend.kernel("fft.fill_roots")(cosine, sine)
+        return backend.asarray(factorise(n)), cosine, sine
 
-    def forward(self, grid: np.ndarray) -> np.ndarray:
-        spectrum: np.ndarray = scipy.fft.rfftn(grid, workers=self.n_threads)
-        self._spectrum = spectrum
-        return spectrum
+    def forward(self, grid: np.ndarray) -> None:
+        for axis in (2, 1, 0):
+            self._transform_axis(axis, False, *self._plans[axis], self._n_threads, grid, self.waves)
 
-    def inverse(self, spectrum: np.ndarray, nz: int) -> np.ndarray:
-        shape = (*spectrum.shape[:2], nz)
-        grid: np.ndarray = scipy.fft.irfftn(spectrum, s=shape, norm="forward", overwrite_x=True, workers=self.n_threads)
-        self._grid = grid
-        return grid
+    def inverse(self, grid: np.ndarray) -> None:
+        for axis in (0, 1, 2):
+            self._transform_axis(axis, True, *self._plans[axis], self._n_threads, grid, self.waves)
 
     def sum(self, values: np.ndarray) -> np.ndarray:
         return values

@@ -14,8 +14,9 @@ from mdsim.backends.base import Backend
 from mdsim.box import Box
 from mdsim.errors import InputError
 from mdsim.forces.base import ForceBuffers, ForceTerm, LocalView
-from mdsim.forces.fft import LocalTransform, MeshTransform
+from mdsim.forces.fft import LocalTransform, TransformFactory
 from mdsim.kernels.bspline import N_WEIGHTS, ORDERS, bspline_at_knots, bspline_polynomials
+from mdsim.kernels.fft_plan import padded_waves
 from mdsim.kernels.fixed_point import ENERGY_SCALE, GRID_SCALE
 from mdsim.tables import NonbondedTable
 from mdsim.units import COULOMB
@@ -75,10 +76,10 @@ class MeshTerm:
         alpha: float,
         grid: tuple[int, int, int],
         backend: Backend,
-        transform: MeshTransform | None,
+        make_transform: TransformFactory,
         order: int,
     ) -> None:
-        """``charges`` float64[n_global], of any kind; ``alpha`` in 1/nm; ``transform`` None: a whole grid here."""
+        """``charges`` float64[n_global], of any kind; ``alpha`` in 1/nm."""
         if order not in ORDERS:
             raise InputError(f"the PME order must be one of {', '.join(map(str, ORDERS))}, got {order}")
         if min(grid) < MIN_GRID or alpha <= 0.0:
@@ -94,7 +95,7 @@ class MeshTerm:
         self._all_charges = np.asarray(charges, dtype=np.float64)
         self._backend = backend
         self._n_threads = backend.n_threads
-        self._transform = transform if transform is not None else LocalTransform(backend.n_threads)
+        self._transform = make_transform(grid, backend)
         self._set_up_spline(order)
         self._set_up_grids()
         self._take_kernels()
@@ -117,7 +118,7 @@ class MeshTerm:
         self._thread_grids = self._backend.zeros((self._n_threads, nx, ny, nz + N_WEIGHTS), np.int32)
         self._charge_grid = self._backend.zeros((nx, ny, nz), np.float32)
         self._potential = self._backend.zeros((nx, ny, nz + N_WEIGHTS), np.float32)
-        self._influence = self._backend.zeros((nx, ny, nz // 2 + 1), np.float32)
+        self._influence = self._backend.zeros((nx, ny, padded_waves(nz)), np.float32)
         self._totals = self._backend.zeros((self._n_threads, 3), np.int64)
 
     def _take_kernels(self) -> None:
@@ -126,7 +127,7 @@ class MeshTerm:
         self._collect_charges = kernel("pme.collect_charges")
         self._reciprocal_energy = kernel("pme.reciprocal_energy")
         self._convolve = kernel("pme.convolve")
-        self._pad_lines = kernel("pme.pad_lines")
+        self._wrap_lines = kernel("pme.wrap_lines")
         self._gather_forces = kernel("pme.gather_forces")
         self._subtract_net_force = kernel("pme.subtract_net_force")
 
@@ -147,13 +148,12 @@ class MeshTerm:
             positions, self._grid_charges, self.order, self._values, self._n_threads, self._thread_grids
         )
         self._collect_charges(self._thread_grids, self._grid_unit, self._n_threads, self._charge_grid)
-        spectrum = self._transform.forward(self._charge_grid)
-        waves = spectrum.view(np.float32).reshape(*spectrum.shape, 2)
+        self._transform.forward(self._charge_grid)
         if with_energy:
-            self._add_energies(waves, box, out)
-        self._convolve(self._influence, self._n_threads, waves)
-        potential = self._transform.inverse(spectrum, self.grid[2])
-        self._pad_lines(potential, self._n_threads, self._potential)
+            self._add_energies(out)
+        self._convolve(self._influence, self._n_threads, self._transform.waves)
+        self._transform.inverse(self._potential)
+        self._wrap_lines(self._n_threads, self._potential)
         self._add_forces(positions, out)
 
     def _fit_to(self, box: Box) -> None:
@@ -165,8 +165,9 @@ class MeshTerm:
         self._whole_energy = round(self._energy_of_the_whole(box) * ENERGY_SCALE)
         self._fitted_to = box.vectors
 
-    def _add_energies(self, waves: np.ndarray, box: Box, out: ForceBuffers) -> None:
-        self._reciprocal_energy(waves, self._influence, self.grid[2], self._n_threads, out.energies[self.slot])
+    def _add_energies(self, out: ForceBuffers) -> None:
+        waves, nz = self._transform.waves, self.grid[2]
+        self._reciprocal_energy(waves, self._influence, nz, self._n_threads, out.energies[self.slot])
         out.energies[self.slot + 1, 0] += self._self_energy + (self._whole_energy if self._counts_whole else 0)
 
     def _add_forces(self, positions: np.ndarray, out: ForceBuffers) -> None:
@@ -210,11 +211,13 @@ class PmeTerm(MeshTerm):
         self,
         table: NonbondedTable,
         backend: Backend,
-        transform: MeshTransform | None = None,
+        make_transform: TransformFactory = LocalTransform,
         order: int = DEFAULT_ORDER,
     ) -> None:
         names = ("coulomb_reciprocal", "coulomb_self")
-        super().__init__(table.label, names, table.charge, table.ewald_alpha, table.grid, backend, transform, order)
+        super().__init__(
+            table.label, names, table.charge, table.ewald_alpha, table.grid, backend, make_transform, order
+        )
         self._net_charge = fsum(table.charge)
         self._coulomb_influence = backend.kernel("pme.coulomb_influence")
 
@@ -237,12 +240,12 @@ class DispersionPmeTerm(MeshTerm):
         self,
         table: NonbondedTable,
         backend: Backend,
-        transform: MeshTransform | None = None,
+        make_transform: TransformFactory = LocalTransform,
         order: int = DEFAULT_ORDER,
     ) -> None:
         names = ("lj_reciprocal", "lj_self")
         c6 = dispersion_coefficients(table)
-        super().__init__(table.lj_label, names, c6, table.ljpme_alpha, table.ljpme_grid, backend, transform, order)
+        super().__init__(table.lj_label, names, c6, table.ljpme_alpha, table.ljpme_grid, backend, make_transform, order)
         self._dispersion_influence = backend.kernel("pme.dispersion_influence")
 
     def _compute_influence(self, box: Box) -> None:
@@ -262,12 +265,15 @@ def dispersion_coefficients(table: NonbondedTable) -> np.ndarray:
 
 
 def make_mesh_terms(
-    table: NonbondedTable, backend: Backend, transform: MeshTransform | None = None, order: int = DEFAULT_ORDER
+    table: NonbondedTable,
+    backend: Backend,
+    make_transform: TransformFactory = LocalTransform,
+    order: int = DEFAULT_ORDER,
 ) -> list[ForceTerm]:
     """The reciprocal-space terms that the table's method asks for."""
     terms: list[ForceTerm] = []
     if table.method in ("PME", "LJPME"):
-        terms.append(PmeTerm(table, backend, transform, order))
+        terms.append(PmeTerm(table, backend, make_transform, order))
     if table.method == "LJPME":
-        terms.append(DispersionPmeTerm(table, backend, transform, order))
+        terms.append(DispersionPmeTerm(table, backend, make_transform, order))
     return terms
