@@ -160,31 +160,37 @@ def _strings(names: list[str] | tuple[str, ...]) -> np.ndarray:
     return np.array(encoded, dtype=f"S{max(1, *(len(e) for e in encoded))}" if encoded else "S1")
 
 
+def _put(group: h5py.Group, name: str, array: np.ndarray, unit: str | None = None) -> h5py.Dataset:
+    """A dataset that does not change, compressed if that pays."""
+    options = {"compression": "gzip", "shuffle": True, "chunks": array.shape} if array.nbytes > 4096 else {}
+    dataset = group.create_dataset(name, data=array, **options)
+    if unit:
+        dataset.attrs["unit"] = unit
+    return dataset
+
+
 def _write_parameters(file: h5py.File, layout: Layout) -> None:
     topology, trajectory = layout.topology, file[GROUP]
-    trajectory["id"] = layout.atoms
+    _put(trajectory, "id", layout.atoms)
     if layout.masses is not None:
-        trajectory["mass"] = np.asarray(layout.masses, dtype=np.float64)
-        trajectory["mass"].attrs["unit"] = "u"
+        _put(trajectory, "mass", np.asarray(layout.masses, dtype=np.float64), "u")
     vmd = file.create_group("parameters/vmd_structure")
     _write_species(vmd, trajectory, layout)
     residue = np.asarray(topology.residue_index)
-    vmd["resid"] = residue.astype(np.int32)  # to VMD's plugin an index into resname and chain
-    vmd["resname"] = _strings(topology.residue_names)
+    _put(vmd, "resid", residue.astype(np.int32))  # to VMD's plugin an index into resname and chain
+    _put(vmd, "resname", _strings(topology.residue_names))
     chain_ids = [c or " " for c in topology.chain_ids]
-    vmd["chain"] = _strings([chain_ids[c] for c in topology.chain_index])
-    vmd["segid"] = _strings(chain_ids)
-    vmd["indexOfSegid"] = np.asarray(topology.chain_index, dtype=np.int32)[residue]
+    _put(vmd, "chain", _strings([chain_ids[c] for c in topology.chain_index]))
+    _put(vmd, "segid", _strings(chain_ids))
+    _put(vmd, "indexOfSegid", np.asarray(topology.chain_index, dtype=np.int32)[residue])
     if layout.charges is not None:
-        vmd["charge"] = np.asarray(layout.charges, dtype=np.float64)
-        vmd["charge"].attrs["unit"] = "e"
-        trajectory["charge"] = vmd["charge"]
+        trajectory["charge"] = _put(vmd, "charge", np.asarray(layout.charges, dtype=np.float64), "e")
     bonds = np.reshape(topology.bonds, (-1, 2)).astype(np.int32)
-    vmd["bond_from"], vmd["bond_to"] = bonds[:, 0] + 1, bonds[:, 1] + 1  # VMD counts from 1
-    file["connectivity/bonds"] = bonds
-    file["connectivity/bonds"].attrs["particles_group"] = trajectory.ref
+    _put(vmd, "bond_from", bonds[:, 0] + 1)  # VMD counts from 1
+    _put(vmd, "bond_to", bonds[:, 1] + 1)
+    _put(file, "connectivity/bonds", bonds).attrs["particles_group"] = trajectory.ref
     parameters = file.create_group("parameters/mdsim")
-    parameters["residue_id"] = _strings(topology.residue_ids)  # as the input file numbers them
+    _put(parameters, "residue_id", _strings(topology.residue_ids))  # as the input file numbers them
     for key, text in (layout.provenance or {}).items():
         parameters.attrs[key] = text
 
@@ -198,14 +204,15 @@ def _write_species(vmd: h5py.Group, trajectory: h5py.Group, layout: Layout) -> N
         kinds.setdefault((name, element, float(mass)), len(kinds))
         for name, element, mass in zip(topology.atom_names, topology.elements, masses, strict=True)
     ]
-    trajectory["species"] = np.array(species, dtype=np.int32)
-    vmd["indexOfSpecies"] = np.arange(len(kinds), dtype=np.int32)
-    vmd["name"] = _strings([name for name, _, _ in kinds])
-    vmd["type"] = _strings([element or "X" for _, element, _ in kinds])
-    vmd["mass"] = np.array([mass for _, _, mass in kinds])
-    vmd["radius"] = np.array([10.0 * BONDI_RADIUS.get(element, 0.2) for _, element, _ in kinds])  # VMD wants angstrom
     number = {symbol: k for k, symbol in enumerate(ELEMENTS)}
-    vmd["atomicnumber"] = np.array([number.get(element, 0) for _, element, _ in kinds], dtype=np.int32)
+    _put(trajectory, "species", np.array(species, dtype=np.int32))
+    _put(vmd, "indexOfSpecies", np.arange(len(kinds), dtype=np.int32))
+    _put(vmd, "name", _strings([name for name, _, _ in kinds]))
+    _put(vmd, "type", _strings([element or "X" for _, element, _ in kinds]))
+    _put(vmd, "mass", np.array([mass for _, _, mass in kinds]))
+    radii = [10.0 * BONDI_RADIUS.get(element, 0.2) for _, element, _ in kinds]  # VMD wants angstrom
+    _put(vmd, "radius", np.array(radii))
+    _put(vmd, "atomicnumber", np.array([number.get(element, 0) for _, element, _ in kinds], dtype=np.int32))
 
 
 # --- MDTraj ------------------------------------------------------------------------------------------------------------------
