@@ -1,7 +1,7 @@
 """Rigid triangles with two equal sides and two equal masses (water): SETTLE, Miyamoto & Kollman, J. Comput. Chem. 13, 952 (1992).
 
-Molecule ``w`` has the apex A = atoms[w, 0] and the base B, C = atoms[w, 1:], with |AB| = |AC| = distances[w, 0] and
-|BC| = distances[w, 1]. Threads take whole molecules, so no two write to the same atom.
+Molecule ``w`` has the apex A = atoms[w, 0] and the base B, C = atoms[w, 1:]. Threads take whole molecules, so no two write to
+the same atom.
 """
 
 from math import sqrt
@@ -25,8 +25,8 @@ def dot(ax, ay, az, bx, by, bz):
 
 @njit(cache=True, error_model="numpy")
 def unit(ax, ay, az):
-    length = sqrt((ax * ax + ay * ay) + az * az)
-    return ax / length, ay / length, az / length
+    inverse = 1.0 / sqrt((ax * ax + ay * ay) + az * az)
+    return ax * inverse, ay * inverse, az * inverse
 
 
 @njit(cache=True, error_model="numpy")
@@ -76,7 +76,7 @@ def settle_angles(b0x, b0y, c0x, c0y, az, bx, by, bz, cx, cy, cz, ra, rb, rc):
 
 
 @njit(parallel=True, cache=True, error_model="numpy")
-def settle_displacements(positions, lattice, atoms, distances, masses, dx, n_threads, flags):
+def settle_displacements(positions, lattice, atoms, triangles, dx, n_threads, flags):
     """Change displacements so that the molecules keep their shape, along the old bonds and with the momentum unchanged.
 
     Parameters
@@ -84,8 +84,8 @@ def settle_displacements(positions, lattice, atoms, distances, masses, dx, n_thr
     positions : int32[n, 3], box fractions at the start of the step
     lattice : float64[3, 3], nm
     atoms : int32[w, 3]
-    distances : float64[w, 2], nm
-    masses : float64[n], amu
+    triangles : float64[w, 5]
+        Share of the mass in A and in B (or C); and nm: ra, rb, rc of ``settle_angles``.
     dx : float64[n, 3], nm, OUTPUT (updated): displacements from ``positions``
     flags : int32[n_threads], OUTPUT (or-ed)
     """
@@ -94,12 +94,7 @@ def settle_displacements(positions, lattice, atoms, distances, masses, dx, n_thr
         flag = np.int32(0)
         for w in range(m * t // n_threads, m * (t + 1) // n_threads):
             a, b, c = atoms[w, 0], atoms[w, 1], atoms[w, 2]
-            weight_a = masses[a] / (masses[a] + 2.0 * masses[b])
-            weight_b = masses[b] / (masses[a] + 2.0 * masses[b])
-            rc = 0.5 * distances[w, 1]
-            height = sqrt(distances[w, 0] * distances[w, 0] - rc * rc)
-            ra = 2.0 * weight_b * height
-            rb = height - ra
+            weight_a, weight_b = triangles[w, 0], triangles[w, 1]
 
             # old base atoms from the old apex, new atoms from their new centre of mass
             b0x, b0y, b0z = displacement(positions, lattice, b, a)
@@ -118,9 +113,12 @@ def settle_displacements(positions, lattice, atoms, distances, masses, dx, n_thr
             zx, zy, zz = cross(b0x, b0y, b0z, c0x, c0y, c0z)
             xx, xy, xz = cross(ax, ay, az, zx, zy, zz)
             yx, yy, yz = cross(zx, zy, zz, xx, xy, xz)
-            xx, xy, xz = unit(xx, xy, xz)
-            yx, yy, yz = unit(yx, yy, yz)
-            zx, zy, zz = unit(zx, zy, zz)
+            inverse_z = 1.0 / sqrt(dot(zx, zy, zz, zx, zy, zz))
+            inverse_x = 1.0 / sqrt(dot(xx, xy, xz, xx, xy, xz))
+            inverse_y = inverse_z * inverse_x
+            xx, xy, xz = xx * inverse_x, xy * inverse_x, xz * inverse_x
+            yx, yy, yz = yx * inverse_y, yy * inverse_y, yz * inverse_y
+            zx, zy, zz = zx * inverse_z, zy * inverse_z, zz * inverse_z
             a_z = dot(zx, zy, zz, ax, ay, az)
             b_z = dot(zx, zy, zz, bx, by, bz)
             c_z = dot(zx, zy, zz, cx, cy, cz)
@@ -136,9 +134,9 @@ def settle_displacements(positions, lattice, atoms, distances, masses, dx, n_thr
                 dot(xx, xy, xz, cx, cy, cz),
                 dot(yx, yy, yz, cx, cy, cz),
                 c_z,
-                ra,
-                rb,
-                rc,
+                triangles[w, 2],
+                triangles[w, 3],
+                triangles[w, 4],
             )
             if not solved:
                 flag |= np.int32(FLAG_CONSTRAINT)

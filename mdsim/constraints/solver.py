@@ -52,7 +52,8 @@ class Constraints:
         apex = local[table.settle[:, 0]]
         mine = (apex >= 0) & (apex < view.n_local)
         self._settle = backend.asarray(local[table.settle[mine]], np.int32)
-        self._settle_distances = backend.asarray(table.settle_distances[mine])
+        self._settle_distances = table.settle_distances[mine]
+        self._triangles = backend.asarray(_canonical_triangles(self._settle_distances, self.masses[table.settle[mine]]))
 
         first = local[table.atoms[table.group_start[:-1], 0]]
         groups = np.flatnonzero((first >= 0) & (first < view.n_local))
@@ -69,7 +70,7 @@ class Constraints:
         threads, lattice = self.backend.n_threads, box.lattice
         if len(self._settle):
             self.backend.kernel("settle.settle_displacements")(
-                positions, lattice, self._settle, self._settle_distances, self._masses, dx, threads, self.flags
+                positions, lattice, self._settle, self._triangles, dx, threads, self.flags
             )
         if len(self._pairs):
             self.backend.kernel("shake.shake_displacements")(
@@ -95,7 +96,7 @@ class Constraints:
     def relative_errors(self, positions: np.ndarray, box: Box, dx: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Constrained pairs (global ids, int[m, 2]) and |distance / target - 1| after ``dx``, float64[m]; settles first."""
         to_host = self.backend.to_host
-        settle, lengths = to_host(self._settle), to_host(self._settle_distances)
+        settle, lengths = to_host(self._settle), self._settle_distances
         pairs = np.concatenate([settle[:, [0, 1]], settle[:, [0, 2]], settle[:, [1, 2]], to_host(self._pairs)])
         target = np.concatenate([lengths[:, 0], lengths[:, 0], lengths[:, 1], to_host(self._distance)])
         x, moved = to_host(positions), to_host(dx)
@@ -114,6 +115,16 @@ class Constraints:
             f"{when}constraints cannot be met: {names}. The forces there are too large or the timestep too long: "
             "minimise first, or shorten the timestep"
         )
+
+
+def _canonical_triangles(distances: np.ndarray, masses: np.ndarray) -> np.ndarray:
+    """float64[w, 5] for ``settle_displacements``, out of leg and base float64[w, 2] (nm) and masses float64[w, 3] (amu)."""
+    total = masses[:, 0] + 2.0 * masses[:, 1]
+    share_apex, share_base = masses[:, 0] / total, masses[:, 1] / total
+    half_base = 0.5 * distances[:, 1]
+    height = np.sqrt(distances[:, 0] * distances[:, 0] - half_base * half_base)
+    to_apex = 2.0 * share_base * height
+    return np.stack([share_apex, share_base, to_apex, height - to_apex, half_base], axis=1)
 
 
 def _check(table: ConstraintTable, masses: np.ndarray) -> None:
