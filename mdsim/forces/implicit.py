@@ -20,11 +20,11 @@ PADDING = 16
 class ImplicitTerm:
     """Generalised Born: every atom's Born radius depends on all others, so one rank holds them all."""
 
-    energy_names = ("implicit",)
+    energy_names: tuple[str, ...] = ("implicit",)
 
     def __init__(self, table: ImplicitTable, backend: Backend) -> None:
         self.label = table.label
-        self.energy_labels = (table.label,)
+        self.energy_labels: tuple[str, ...] = (table.label,)
         self.halo_width = math.inf
         self.slot = 0
         self._table = table
