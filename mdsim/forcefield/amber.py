@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from math import prod
+from math import ceil, prod
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +59,9 @@ def load_amber(config: SystemConfig, prmtop_path: Path, inpcrd_path: Path) -> Lo
     positions = in_md_units(inpcrd.positions)
     n_atoms = prmtop.topology.getNumAtoms()
     if len(positions) != n_atoms:
-        raise InputError(f"{inpcrd_path} holds {len(positions)} atoms, {prmtop_path} {n_atoms}; they are not of one system")
+        raise InputError(
+            f"{inpcrd_path} holds {len(positions)} atoms, {prmtop_path} {n_atoms}; they are not of one system"
+        )
     vectors = inpcrd.boxVectors if inpcrd.boxVectors is not None else prmtop.topology.getPeriodicBoxVectors()
     if vectors is not None:
         prmtop.topology.setPeriodicBoxVectors(vectors)
@@ -95,10 +97,9 @@ def section_lengths(path: Path) -> tuple[dict[str, int], list[int]]:
             found = re.search(r"\d*[A-Za-z](\d+)", line)
             width = int(found[1]) if found else 0
         elif not line.startswith("%") and width:
-            fields = [line[i : i + width] for i in range(0, len(line.rstrip()), width)]
-            lengths[name] += len(fields)
+            lengths[name] += ceil(len(line.rstrip()) / width)
             if name == "POINTERS":
-                pointers += [int(text) for text in fields]
+                pointers += [int(text) for text in line.split()]
     return lengths, pointers
 
 

@@ -6,9 +6,16 @@ import numpy as np
 import openmm
 
 from mdsim.errors import UnsupportedError
-from mdsim.forcefield.expressions import match
-from mdsim.forcefield.quantities import columns, entry_values, global_parameters, parameter_names, strength, unknown_expression
 from mdsim.forcefield.cmap_coefficients import cmap_coefficients
+from mdsim.forcefield.expressions import match
+from mdsim.forcefield.quantities import (
+    columns,
+    entry_values,
+    global_parameters,
+    parameter_names,
+    strength,
+    unknown_expression,
+)
 from mdsim.tables import (
     AngleTable,
     BondTable,
@@ -21,10 +28,12 @@ from mdsim.tables import (
 
 #: shapes of improper torsions (times k), all of which are the same function but the first, which does not wrap
 _UNWRAPPED = "(theta-theta0)^2"
-IMPROPER_SHAPES = {
+IMPROPER_SHAPES: dict[str, tuple[str, ...]] = {
     _UNWRAPPED: ("theta0",),
     "min(abs(theta-theta0), 6.283185307-abs(theta-theta0))^2": ("theta0",),
-    "(step(-(theta-theta0+3.141592654))*6.283185307+theta-step(theta-theta0-3.141592654)*6.283185307-theta0)^2": ("theta0",),
+    "(step(-(theta-theta0+3.141592654))*6.283185307+theta-step(theta-theta0-3.141592654)*6.283185307-theta0)^2": (
+        "theta0",
+    ),
 }
 
 
@@ -76,7 +85,9 @@ def custom_torsion_table(force: openmm.CustomTorsionForce, label: str) -> ForceT
     names = parameter_names(force.getNumPerTorsionParameters(), force.getPerTorsionParameterName)
     found = match(energy, IMPROPER_SHAPES, [*names, *global_parameters(force)])
     if found is None:
-        raise unknown_expression(force, label, energy, "harmonic impropers, k*(theta-theta0)^2, plain or wrapped into [-pi, pi]")
+        raise unknown_expression(
+            force, label, energy, "harmonic impropers, k*(theta-theta0)^2, plain or wrapped into [-pi, pi]"
+        )
     count = force.getNumTorsions()
     atoms = np.array([force.getTorsionParameters(i)[:4] for i in range(count)], dtype=np.int32).reshape(-1, 4)
     value = entry_values(force, count, names, lambda i: force.getTorsionParameters(i)[4])
@@ -84,5 +95,7 @@ def custom_torsion_table(force: openmm.CustomTorsionForce, label: str) -> ForceT
     angle = value[found.parameters["theta0"]]
     wrapped = found.shape != _UNWRAPPED
     if wrapped and (np.abs(angle) > np.pi + 1e-6).any():
-        raise UnsupportedError(f"{label}: theta0 of a wrapped improper lies outside [-pi, pi], where its form is no longer periodic")
+        raise UnsupportedError(
+            f"{label}: theta0 of a wrapped improper lies outside [-pi, pi], where its form does not repeat"
+        )
     return HarmonicImproperTable(label, atoms, angle, k, wrapped)

@@ -11,11 +11,11 @@ import openmm
 from mdsim.errors import UnsupportedError
 from mdsim.forcefield import bonded, implicit, nonbonded, restraints
 from mdsim.forcefield.groups import partition, sort_constraints
+from mdsim.forcefield.quantities import class_name, columns, force_labels, in_md_units
 from mdsim.forcefield.topology import topology_from_openmm
 from mdsim.forcefield.validate import check_system, check_tables
-from mdsim.forcefield.quantities import class_name, columns, force_labels, in_md_units, md
 from mdsim.forcefield.virtual_sites import virtual_site_table
-from mdsim.tables import BondTable, CompiledSystem, ConstraintTable, ForceTable, NonbondedTable, VirtualSiteTable
+from mdsim.tables import BondTable, CompiledSystem, ForceTable, NonbondedTable, VirtualSiteTable
 
 #: forces that become one table each
 SIMPLE_TABLES: dict[type, Callable[[Any, str], ForceTable]] = {
@@ -59,8 +59,8 @@ def compile_system(system: openmm.System, topology: openmm.app.Topology | None =
         The system is inconsistent: masses, numbers of particles, parameters that are no numbers.
     """
     describe = _describer(topology)
-    check_system(system, topology, describe)
-    masses = np.array([md(system.getParticleMass(i)) for i in range(system.getNumParticles())], dtype=np.float64)
+    masses = columns(([system.getParticleMass(i)] for i in range(system.getNumParticles())), 0, 1)[1][:, 0]
+    check_system(system, masses, topology, describe)
     vectors = in_md_units(system.getDefaultPeriodicBoxVectors())
     sites = virtual_site_table(system, describe)
     forces, notes = _force_tables(system, vectors)
@@ -69,7 +69,9 @@ def compile_system(system: openmm.System, topology: openmm.app.Topology | None =
     constraints = sort_constraints(pairs, distance[:, 0], masses, describe)
     group_links = np.concatenate([pairs, _site_links(sites)])
     group_atoms, group_start = partition(len(masses), group_links)
-    molecule_atoms, molecule_start = partition(len(masses), np.concatenate([group_links, _bond_links(forces, topology)]))
+    molecule_atoms, molecule_start = partition(
+        len(masses), np.concatenate([group_links, _bond_links(forces, topology)])
+    )
     nonbonded_table = next((t for t in forces if isinstance(t, NonbondedTable)), None)
     return CompiledSystem(
         masses=masses,
@@ -138,7 +140,9 @@ def _check_combination(forces: list[tuple[openmm.Force, str]]) -> None:
     ):
         labels = [label for force, label in forces if isinstance(force, classes)]
         if len(labels) > 1:
-            raise UnsupportedError(f"the System holds {len(labels)} of {what} ({', '.join(labels)}); mdsim computes one")
+            raise UnsupportedError(
+                f"the System holds {len(labels)} of {what} ({', '.join(labels)}); mdsim computes one"
+            )
     present = {type(force) for force, _ in forces}
     if openmm.CustomNonbondedForce in present and openmm.NonbondedForce not in present:
         force, label = next((f, label) for f, label in forces if isinstance(f, openmm.CustomNonbondedForce))

@@ -35,7 +35,9 @@ def dispersion_coefficient(
         return 0.0
     pairs = np.multiply.outer(counts, counts).astype(np.float64)
     np.fill_diagonal(pairs, counts * (counts + 1.0))
-    weight = pairs / (n * (n + 1.0))  # of ordered pairs: the sum over both triangles counts each pair twice, as n(n+1) does
+    weight = pairs / (
+        n * (n + 1.0)
+    )  # of ordered pairs: the sum over both triangles counts each pair twice, as n(n+1) does
     mean_a, mean_b = float((weight * a).sum()), float((weight * b).sum())
     integral_12, integral_6 = cutoff**-9 / 9.0, cutoff**-3 / 3.0
     if switch_distance is not None:

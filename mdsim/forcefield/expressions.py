@@ -9,7 +9,7 @@ six digits, since files round pi and Coulomb's constant differently.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from itertools import permutations
@@ -122,7 +122,7 @@ class _Parser:
     """Recursive descent over one expression; ``names`` are replaced by their parsed definitions."""
 
     def __init__(self, text: str, names: dict[str, Product]) -> None:
-        self._tokens = [m for m in _TOKEN.finditer(text.rstrip())]
+        self._tokens = list(_TOKEN.finditer(text.rstrip()))
         self._next = 0
         self._names = names
         self._text = text
@@ -237,7 +237,7 @@ class Match:
     parameters: dict[str, str]  # name in the template -> name in the force
 
 
-def match(text: str, shapes: dict[str, tuple[str, ...]], declared: Collection[str]) -> Match | None:
+def match(text: str, shapes: Mapping[str, tuple[str, ...]], declared: Collection[str]) -> Match | None:
     """Find which of ``shapes`` (template -> its parameters) an energy expression is, up to a factor; None: not one of them.
 
     ``declared`` are the force's own parameter names; parameters that multiply the whole are its strength, the others

@@ -23,7 +23,9 @@ def partition(n_atoms: int, links: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """
     component = component_of(n_atoms, links)
     atoms = np.argsort(component, kind="stable").astype(np.int32)
-    starts = np.concatenate([[0], np.cumsum(np.bincount(component))]).astype(np.int32) if n_atoms else np.zeros(1, np.int32)
+    starts = (
+        np.concatenate([[0], np.cumsum(np.bincount(component))]).astype(np.int32) if n_atoms else np.zeros(1, np.int32)
+    )
     return atoms, starts
 
 
@@ -34,7 +36,8 @@ def component_of(n_atoms: int, links: np.ndarray) -> np.ndarray:
     _, first = np.unique(component, return_index=True)
     rank = np.empty(len(first), dtype=np.int64)
     rank[np.argsort(first)] = np.arange(len(first))
-    return rank[component]
+    numbered: np.ndarray = rank[component]
+    return numbered
 
 
 def sort_constraints(
@@ -109,6 +112,11 @@ def _around_centre(
             "use constraints: h-bonds"
         )
     centre = max(hubs, key=lambda i: (masses[i], -i))
-    ordered = np.array([(j, i) if j == centre or masses[j] > masses[i] and i != centre else (i, j) for i, j in pairs.tolist()])
+
+    def heavy_first(i: int, j: int) -> tuple[int, int]:
+        swap = j == centre or (i != centre and masses[j] > masses[i])
+        return (j, i) if swap else (i, j)
+
+    ordered = np.array([heavy_first(i, j) for i, j in pairs.tolist()])
     order = np.lexsort((ordered[:, 1], ordered[:, 0], ordered[:, 0] != centre))
     return ordered[order], distance[order]

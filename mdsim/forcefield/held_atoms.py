@@ -47,7 +47,9 @@ def _selected(system: openmm.System, topology: app.Topology, restraint: Position
     if isinstance(restraint.atoms, tuple):
         wrong = [i for i in restraint.atoms if not 0 <= i < n or system.isVirtualSite(i)]
         if wrong:
-            raise InputError(f"a position restraint names atom {wrong[0]}, which is no atom with a mass; atoms are 0 to {n - 1}")
+            raise InputError(
+                f"a position restraint names atom {wrong[0]}, which is no atom with a mass; atoms are 0 to {n - 1}"
+            )
         return list(restraint.atoms)
     chosen = [a.index for a in topology.atoms() if not system.isVirtualSite(a.index) and _belongs(a, restraint.atoms)]
     if not chosen:

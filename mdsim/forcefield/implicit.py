@@ -71,7 +71,10 @@ def custom_gb_table(force: openmm.CustomGBForce, label: str) -> ImplicitTable:
     surface_energy, constants = reader.energy_terms(offset, cutoff)
     values = reader.parameters()
     off_radius = values["or"]
-    coefficients = [values[k] if tanh is None else np.full(len(off_radius), tanh[i]) for i, k in enumerate(("alpha", "beta", "gamma"))]
+    if tanh is None:
+        alpha, beta, gamma = (values[name] for name in ("alpha", "beta", "gamma"))
+    else:
+        alpha, beta, gamma = (np.full(len(off_radius), value) for value in tanh)
     return ImplicitTable(
         label=label,
         model="GBn2" if neck is not None else "OBC2",
@@ -79,9 +82,9 @@ def custom_gb_table(force: openmm.CustomGBForce, label: str) -> ImplicitTable:
         radius=off_radius + offset,
         scale=np.divide(values["sr"], off_radius, out=np.zeros_like(off_radius), where=off_radius != 0.0),
         offset=offset,
-        alpha=coefficients[0],
-        beta=coefficients[1],
-        gamma=coefficients[2],
+        alpha=alpha,
+        beta=beta,
+        gamma=gamma,
         solute_dielectric=constants["soluteDielectric"],
         solvent_dielectric=constants["solventDielectric"],
         surface_energy=surface_energy,
@@ -117,7 +120,10 @@ class _CustomGB:
         if same(self._integral, OBC_INTEGRAL):
             return None
         kept = parse(self._integral, keep=("neckScale",))
-        if "neckScale" not in kept.constants or kept.main.text != parse(f"{NECK_INTEGRAL}; offset={offset!r}").main.text:
+        if (
+            "neckScale" not in kept.constants
+            or kept.main.text != parse(f"{NECK_INTEGRAL}; offset={offset!r}").main.text
+        ):
             raise self._unknown(self._integral)
         return kept.constants["neckScale"]
 
@@ -125,13 +131,18 @@ class _CustomGB:
         """Dielectric offset (nm) and the coefficients of the tanh (None: parameters of each atom)."""
         radius = parse(self._radius, keep=("offset",))
         for form, coefficients in TANH_FORMS.items():
-            if radius.main.text == parse(f"1/(1/or-{form}/(or+offset)); psi=I*or").main.text and "offset" in radius.constants:
+            if (
+                radius.main.text == parse(f"1/(1/or-{form}/(or+offset)); psi=I*or").main.text
+                and "offset" in radius.constants
+            ):
                 return radius.constants["offset"], coefficients
         raise self._unknown(self._radius)
 
     def energy_terms(self, offset: float, cutoff: float) -> tuple[float, dict[str, float]]:
         """Surface energy, kJ/mol/nm^2 (0: none), and the constants of the polar terms."""
-        force, constants, surface, seen = self._force, {}, 0.0, set()
+        force, surface = self._force, 0.0
+        constants: dict[str, float] = {}
+        seen: set[str] = set()
         for i in range(force.getNumEnergyTerms()):
             text, kind = force.getEnergyTermParameters(i)
             term = parse(text, keep=_CONSTANTS)
@@ -155,7 +166,9 @@ class _CustomGB:
             self_form = f"-0.5*{polar}*charge^2/f; f=B"
             if term.main.text == parse(pair_form if pair else self_form).main.text:
                 return "pair" if pair else "self"
-        return "surface" if not pair and term.main.text == parse(f"{SURFACE_TERM}; offset={offset!r}").main.text else None
+        return (
+            "surface" if not pair and term.main.text == parse(f"{SURFACE_TERM}; offset={offset!r}").main.text else None
+        )
 
     def parameters(self) -> dict[str, np.ndarray]:
         force = self._force

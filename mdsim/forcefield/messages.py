@@ -26,8 +26,8 @@ def explained(what: str) -> Iterator[None]:
         raise InputError(f"{what}: there is no file {error.filename or error}") from error
     except _INTERNAL as error:
         raise InputError(
-            f"{what}: the content is not what it should be ({type(error).__name__}: {one_line(error)}); is the file complete and of "
-            "the right format?"
+            f"{what}: the content is not what it should be ({type(error).__name__}: {one_line(error)}); is the file complete "
+            "and of the right format?"
         ) from error
     except Exception as error:  # openmm.OpenMMException, ValueError, ParseError and whatever else a parser may raise
         raise InputError(f"{what}: {one_line(error)}") from error
@@ -55,4 +55,3 @@ def templates_explained(topology: openmm.app.Topology, files: tuple[str, ...]) -
             "Missing hydrogens: add 'modeller: {hydrogens: {pH: 7}}'; missing virtual sites: 'extra_particles: true'; a ligand: a "
             "force-field XML for it"
         ) from error
-

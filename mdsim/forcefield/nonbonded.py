@@ -118,7 +118,9 @@ def _refuse_unsupported(force: openmm.NonbondedForce, label: str) -> None:
             "compute; build the System with the parameters at their final values"
         )
     if not force.getIncludeDirectSpace():
-        raise UnsupportedError(f"NonbondedForce '{label}' leaves out direct space (setIncludeDirectSpace), which mdsim does not do")
+        raise UnsupportedError(
+            f"NonbondedForce '{label}' leaves out direct space (setIncludeDirectSpace), which mdsim does not do"
+        )
 
 
 def _sorted_pairs(pairs: np.ndarray) -> np.ndarray:
@@ -162,7 +164,9 @@ def _typed_lennard_jones(force: openmm.CustomNonbondedForce, label: str, n_atoms
         raise InputError(f"{label} has {force.getNumParticles()} particles, the NonbondedForce {n_atoms}")
     energy = force.getEnergyFunction()
     names = parameter_names(force.getNumPerParticleParameters(), force.getPerParticleParameterName)
-    values = np.array([force.getParticleParameters(i) for i in range(n_atoms)], dtype=np.float64).reshape(n_atoms, len(names))
+    values = np.array([force.getParticleParameters(i) for i in range(n_atoms)], dtype=np.float64).reshape(
+        n_atoms, len(names)
+    )
     if force.getNumInteractionGroups():
         raise UnsupportedError(f"CustomNonbondedForce '{label}' has interaction groups, which mdsim does not compute")
     types, a, b = _coefficients(force, label, energy, names, values)
@@ -181,7 +185,10 @@ def _coefficients(
     force: openmm.CustomNonbondedForce, label: str, energy: str, names: list[str], values: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(int32[n] types, float64[t, t] a, float64[t, t] b) of a recognised energy."""
-    functions = {force.getTabulatedFunctionName(i): force.getTabulatedFunction(i) for i in range(force.getNumTabulatedFunctions())}
+    functions = {
+        force.getTabulatedFunctionName(i): force.getTabulatedFunction(i)
+        for i in range(force.getNumTabulatedFunctions())
+    }
     power = next((p for form, p in TABULATED_FORMS.items() if same(energy, form)), None)
     if power is not None and names == ["type"] and {"acoef", "bcoef"} <= set(functions):
         a, b = (_table(functions[name], f"{label}: {name}") for name in ("acoef", "bcoef"))
@@ -192,7 +199,9 @@ def _coefficients(
     if set(names) == {"A", "C"} and same(energy, GEOMETRIC_FORM):
         kinds, inverse = np.unique(values[:, [names.index("A"), names.index("C")]], axis=0, return_inverse=True)
         if len(kinds) > MAX_TYPES:
-            raise UnsupportedError(f"{label} has {len(kinds)} different Lennard-Jones types; mdsim takes up to {MAX_TYPES}")
+            raise UnsupportedError(
+                f"{label} has {len(kinds)} different Lennard-Jones types; mdsim takes up to {MAX_TYPES}"
+            )
         return inverse.astype(np.int32).ravel(), np.outer(kinds[:, 0], kinds[:, 0]), np.outer(kinds[:, 1], kinds[:, 1])
     raise unknown_expression(
         force, label, energy, "Lennard-Jones by type pair, acoef(type1,type2)/r^12-bcoef(type1,type2)/r^6 or with the square of "
@@ -207,7 +216,9 @@ def _table(function: openmm.TabulatedFunction, what: str) -> np.ndarray:
     nx, ny, values = function.getFunctionParameters()
     table = np.array(values, dtype=np.float64).reshape(ny, nx)
     if nx != ny or not np.allclose(table, table.T, rtol=1e-12, atol=0.0):
-        raise UnsupportedError(f"{what} is not a symmetric square table, so that the force between two atoms would not be mutual")
+        raise UnsupportedError(
+            f"{what} is not a symmetric square table, so that the force between two atoms would not be mutual"
+        )
     return table
 
 
@@ -222,12 +233,16 @@ def _check_against(
 ) -> None:
     """The two forces must describe one pair interaction: same pairs, same cutoff, one Lennard-Jones."""
     if (epsilon != 0.0).any():
-        raise UnsupportedError(f"both {label} and {typed.label} hold Lennard-Jones parameters; mdsim computes one of them")
+        raise UnsupportedError(
+            f"both {label} and {typed.label} hold Lennard-Jones parameters; mdsim computes one of them"
+        )
     expected = _CUSTOM_METHODS.get(method)
     if expected is None or custom.getNonbondedMethod() != expected:
         raise UnsupportedError(f"{typed.label} and {label} ({method}) use different cutoff methods")
     if method != "NoCutoff" and typed.cutoff != cutoff:
-        raise UnsupportedError(f"{typed.label} has a cutoff of {typed.cutoff:g} nm, {label} one of {cutoff:g} nm; mdsim uses one")
+        raise UnsupportedError(
+            f"{typed.label} has a cutoff of {typed.cutoff:g} nm, {label} one of {cutoff:g} nm; mdsim uses one"
+        )
     rows = [custom.getExclusionParticles(i) for i in range(custom.getNumExclusions())]
     theirs = _sorted_pairs(np.array(rows, dtype=np.int32).reshape(-1, 2))
     if not np.array_equal(theirs, exclusions):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,22 +21,29 @@ def md(value: Any) -> float:
 
 def in_md_units(quantity: Any) -> np.ndarray:
     """float64 array of an OpenMM quantity's (or plain) values in nm, ps, kJ/mol, amu, e, rad."""
-    if unit.is_quantity(quantity):
-        quantity = quantity.value_in_unit_system(unit.md_unit_system)
-    elif isinstance(quantity, list | tuple) and any(unit.is_quantity(v) for v in quantity):
-        quantity = [in_md_units(v) for v in quantity]
+    if unit.is_quantity(quantity):  # Quantity's own conversion copies a list of vectors element by element
+        return np.array(quantity._value, dtype=np.float64) * _scale(quantity)
+    if isinstance(quantity, list | tuple) and any(unit.is_quantity(v) for v in quantity):
+        return np.array([in_md_units(v) for v in quantity])
     return np.array(quantity, dtype=np.float64)
 
 
-def columns(rows: Iterable[Iterable[Any]], n_atoms: int, n_values: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of ``n_atoms`` indices followed by ``n_values`` quantities as (int32[m, n_atoms], float64[m, n_values])."""
-    atoms, values = [], []
-    for row in rows:
-        entries = list(row)
-        atoms.append(entries[:n_atoms])
-        values.append([md(v) for v in entries[n_atoms:]])
-    m = len(atoms)
-    return np.array(atoms, dtype=np.int32).reshape(m, n_atoms), np.array(values, dtype=np.float64).reshape(m, n_values)
+def _scale(value: Any) -> float:
+    """What a number in the unit of ``value`` has to be multiplied by."""
+    return md(unit.Quantity(1.0, value.unit)) if unit.is_quantity(value) else 1.0
+
+
+def columns(rows: Iterable[Sequence[Any]], n_atoms: int, n_values: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of ``n_atoms`` indices followed by ``n_values`` quantities as (int32[m, n_atoms], float64[m, n_values]).
+
+    A column has one unit, as in all of OpenMM's getters: it is looked up in the first row, since converting each quantity
+    takes longer than the rest of reading a system.
+    """
+    table = list(rows)
+    atoms = np.array([row[:n_atoms] for row in table], dtype=np.int32).reshape(len(table), n_atoms)
+    plain = [[v._value if unit.is_quantity(v) else v for v in row[n_atoms:]] for row in table]
+    values = np.array(plain, dtype=np.float64).reshape(len(table), n_values)
+    return atoms, values * np.array([_scale(v) for v in table[0][n_atoms:]]) if table else values
 
 
 def force_labels(system: openmm.System) -> list[str]:

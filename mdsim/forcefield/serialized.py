@@ -26,7 +26,9 @@ def load_serialized(system_path: Path, structure_path: Path) -> LoadedSystem:
     structure = read_structure(structure_path)
     positions = in_md_units(structure.positions)
     if len(positions) != system.getNumParticles():
-        raise InputError(f"{structure_path} holds {len(positions)} atoms, {system_path} {system.getNumParticles()} particles")
+        raise InputError(
+            f"{structure_path} holds {len(positions)} atoms, {system_path} {system.getNumParticles()} particles"
+        )
     if not system.usesPeriodicBoundaryConditions():
         return LoadedSystem(system, structure.topology, positions, None)
     vectors = in_md_units(system.getDefaultPeriodicBoxVectors())

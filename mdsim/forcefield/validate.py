@@ -10,11 +10,13 @@ import numpy as np
 import openmm
 
 from mdsim.errors import InputError
-from mdsim.forcefield.quantities import force_labels, md
+from mdsim.forcefield.quantities import force_labels
 from mdsim.tables import ForceTable, NonbondedTable
 
 
-def check_system(system: openmm.System, topology: openmm.app.Topology | None, describe: Callable[[int], str]) -> None:
+def check_system(
+    system: openmm.System, masses: np.ndarray, topology: openmm.app.Topology | None, describe: Callable[[int], str]
+) -> None:
     """Numbers of particles agree; every atom that is no virtual site has a positive mass."""
     n = system.getNumParticles()
     if n == 0:
@@ -28,8 +30,7 @@ def check_system(system: openmm.System, topology: openmm.app.Topology | None, de
         per_atom = not isinstance(force, openmm.CustomExternalForce) and hasattr(force, "getNumParticles")
         if per_atom and force.getNumParticles() != n:
             raise InputError(f"the System holds {n} particles, its force '{label}' {force.getNumParticles()}")
-    for i in range(n):
-        mass = md(system.getParticleMass(i))
+    for i, mass in enumerate(masses.tolist()):
         if not mass >= 0.0 or mass == float("inf"):
             raise InputError(f"{describe(i)} has the mass {mass:g} amu")
         if mass == 0.0 and not system.isVirtualSite(i):
@@ -76,7 +77,9 @@ def _check_distinct(label: str, atoms: np.ndarray, describe: Callable[[int], str
     same = (ordered[:, 1:] == ordered[:, :-1]).any(axis=1)
     if same.any():
         row = atoms[int(np.argmax(same))]
-        raise InputError(f"{label}: an interaction names {describe(int(row[0]))} and the same atom twice: {row.tolist()}")
+        raise InputError(
+            f"{label}: an interaction names {describe(int(row[0]))} and the same atom twice: {row.tolist()}"
+        )
 
 
 def _check_cutoff(table: NonbondedTable) -> None:
@@ -84,7 +87,9 @@ def _check_cutoff(table: NonbondedTable) -> None:
         raise InputError(f"{table.label}: the cutoff must be positive, it is {table.cutoff:g} nm")
     switch: Any = table.switch_distance
     if switch is not None and not 0.0 <= switch < table.cutoff:
-        raise InputError(f"{table.label}: the switch distance ({switch:g} nm) must lie between 0 and the cutoff ({table.cutoff:g} nm)")
+        raise InputError(
+            f"{table.label}: the switch distance ({switch:g} nm) must lie between 0 and the cutoff ({table.cutoff:g} nm)"
+        )
 
 
 def _who(row: int, atoms: np.ndarray | None, describe: Callable[[int], str]) -> str:

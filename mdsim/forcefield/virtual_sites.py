@@ -34,7 +34,9 @@ class _Site:
 
 def virtual_site_table(system: openmm.System, describe: Callable[[int], str]) -> VirtualSiteTable:
     """All sites, in the order of their atoms; ``describe`` names an atom in an error."""
-    rows = [_site(i, system.getVirtualSite(i), describe) for i in range(system.getNumParticles()) if system.isVirtualSite(i)]
+    rows = [
+        _site(i, system.getVirtualSite(i), describe) for i in range(system.getNumParticles()) if system.isVirtualSite(i)
+    ]
     sites = {row.atom for row in rows}
     for row in rows:
         nested = sites.intersection(row.parents)
