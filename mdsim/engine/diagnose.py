@@ -6,9 +6,14 @@ import numpy as np
 
 from mdsim.engine.evaluate import ForceEvaluator
 from mdsim.errors import SimulationError
-from mdsim.kernels.fixed_point import FLAG_NOT_FINITE, FORCE_SCALE
+from mdsim.kernels.fixed_point import FLAG_NOT_FINITE, FORCE_SCALE, PAIR_FORCE_LIMIT
 from mdsim.state import State
 from mdsim.topology import Topology
+
+#: nm; no two atoms that are not bonded come so near
+OVERLAP = 0.05
+#: atoms looked at around each: the water that an atom fell on has four sites beside it
+NEIGHBOURS = 8
 
 
 def closest_atom(state: State, atom: int, topology: Topology | None) -> tuple[int, float]:
@@ -21,6 +26,26 @@ def closest_atom(state: State, atom: int, topology: Topology | None) -> tuple[in
         squared[residue == residue[atom]] = np.inf
     nearest = int(np.argmin(squared))
     return nearest, float(np.sqrt(squared[nearest]))
+
+
+def coincident_atoms(state: State, topology: Topology | None) -> tuple[int, int, float] | None:
+    """(local index, local index, distance in nm) of the closest two atoms of different residues, if nearer than OVERLAP.
+
+    Atoms in one place push each other nowhere, so that no force tells them. Pairs across a face of the box are left out.
+    """
+    from scipy.spatial import cKDTree
+
+    x = state.box.cartesian(state.positions)
+    count = min(NEIGHBOURS, len(x))
+    distances, neighbours = cKDTree(x).query(x, k=count, distance_upper_bound=OVERLAP)
+    distances, neighbours = distances.reshape(len(x), count), neighbours.reshape(len(x), count)
+    distances[neighbours == np.arange(len(x))[:, None]] = np.inf
+    if topology is not None and len(topology.residue_names) > 1:
+        residue = np.append(topology.residue_index[state.ids], -1)  # neighbours not found have the index len(x)
+        distances[residue[neighbours] == residue[:-1, None]] = np.inf
+    i, k = np.unravel_index(int(np.argmin(distances)), distances.shape)
+    found = float(distances[i, k])
+    return (int(i), int(neighbours[i, k]), found) if np.isfinite(found) else None
 
 
 def flagged_terms(evaluator: ForceEvaluator) -> list[str]:
@@ -39,9 +64,11 @@ def force_error(evaluator: ForceEvaluator, state: State, topology: Topology | No
     magnitude = np.abs(evaluator.forces.astype(np.float64)).max(axis=1) / FORCE_SCALE
     atom = int(np.argmax(magnitude))
     nearest, distance = closest_atom(state, atom, topology)
+    if magnitude[atom] < PAIR_FORCE_LIMIT and (overlap := coincident_atoms(state, topology)) is not None:
+        atom, nearest, distance = overlap
     ids = evaluator.backend.to_host(state.ids)
     return SimulationError(
         f"step {state.step}: the force of {', '.join(names)} is {what}; worst at {describe(topology, int(ids[atom]))} with "
-        f"{magnitude[atom]:.3g} kJ/mol/nm, {distance:.4f} nm from {describe(topology, int(ids[nearest]))}. Overlapping atoms or too "
-        "long a timestep: minimise first (dynamics.minimize), or shorten dynamics.integrator.timestep"
+        f"{magnitude[atom]:.3g} kJ/mol/nm, {distance:.4f} nm from {describe(topology, int(ids[nearest]))}. Overlapping atoms "
+        "or too long a timestep: minimise first (dynamics.minimize), or shorten dynamics.integrator.timestep"
     )
