@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from mdsim.backends import Backend
@@ -77,7 +79,7 @@ class Constraints:
                 positions, lattice, self._pairs, self._distance, self._group_start, self._inverse_masses,
                 DISTANCE_TOLERANCE, dx, self._scratch, threads, self.flags,
             )  # fmt: skip
-        self._raise_if_flagged(positions, box, dx, step)
+        self._raise_if_flagged(lambda: self.relative_errors(positions, box, dx), step)
 
     def apply_to_velocities(self, positions: np.ndarray, box: Box, velocities: np.ndarray, step: int = -1) -> None:
         """Take the velocities along the constraints out of ``velocities`` float64[n_local, 3] (nm/ps)."""
@@ -91,23 +93,37 @@ class Constraints:
                 positions, lattice, self._pairs, self._distance, self._group_start, self._inverse_masses,
                 VELOCITY_TOLERANCE, velocities, self._scratch, threads, self.flags,
             )  # fmt: skip
-        self._raise_if_flagged(positions, box, velocities * 0.0, step)
+        self._raise_if_flagged(lambda: self.velocity_errors(positions, box, velocities), step)
 
     def relative_errors(self, positions: np.ndarray, box: Box, dx: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Constrained pairs (global ids, int[m, 2]) and |distance / target - 1| after ``dx``, float64[m]; settles first."""
-        to_host = self.backend.to_host
-        settle, lengths = to_host(self._settle), self._settle_distances
-        pairs = np.concatenate([settle[:, [0, 1]], settle[:, [0, 2]], settle[:, [1, 2]], to_host(self._pairs)])
-        target = np.concatenate([lengths[:, 0], lengths[:, 0], lengths[:, 1], to_host(self._distance)])
-        x, moved = to_host(positions), to_host(dx)
-        vectors = box.cartesian(x[pairs[:, 0]] - x[pairs[:, 1]]) + (moved[pairs[:, 0]] - moved[pairs[:, 1]])
+        pairs, vectors = self._bonds(positions, box)
+        lengths = self._settle_distances
+        target = np.concatenate([lengths[:, 0], lengths[:, 0], lengths[:, 1], self.backend.to_host(self._distance)])
+        vectors = vectors + _differences(self.backend.to_host(dx), pairs)
         return self._ids[pairs], np.abs(np.sqrt((vectors**2).sum(axis=1)) / target - 1.0)
 
-    def _raise_if_flagged(self, positions: np.ndarray, box: Box, dx: np.ndarray, step: int) -> None:
+    def velocity_errors(
+        self, positions: np.ndarray, box: Box, velocities: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Constrained pairs (global ids) and the velocity along each constraint relative to 1 nm/ps + that of its atoms."""
+        pairs, vectors = self._bonds(positions, box)
+        relative = _differences(self.backend.to_host(velocities), pairs)
+        along = np.abs((vectors * relative).sum(axis=1)) / np.sqrt((vectors**2).sum(axis=1))
+        return self._ids[pairs], along / (1.0 + np.sqrt((relative**2).sum(axis=1)))
+
+    def _bonds(self, positions: np.ndarray, box: Box) -> tuple[np.ndarray, np.ndarray]:
+        """Local indices int[m, 2] of all constrained pairs, settles first, and the vectors between them, nm."""
+        settle = self.backend.to_host(self._settle)
+        rest = self.backend.to_host(self._pairs)
+        pairs = np.concatenate([settle[:, [0, 1]], settle[:, [0, 2]], settle[:, [1, 2]], rest])
+        return pairs, box.cartesian(_differences(self.backend.to_host(positions), pairs))
+
+    def _raise_if_flagged(self, measure: Callable[[], tuple[np.ndarray, np.ndarray]], step: int) -> None:
         if not self.backend.to_host(self.flags).any():
             return
         self.flags.fill(0)
-        pairs, errors = self.relative_errors(positions, box, dx)
+        pairs, errors = measure()
         worst = np.argsort(-np.nan_to_num(errors, nan=np.inf))[:3]
         names = "; ".join(f"atoms {pairs[w, 0]} and {pairs[w, 1]} off by {100 * errors[w]:.3g} %" for w in worst)
         when = f"step {step}: " if step >= 0 else ""
@@ -125,6 +141,12 @@ def _canonical_triangles(distances: np.ndarray, masses: np.ndarray) -> np.ndarra
     height = np.sqrt(distances[:, 0] * distances[:, 0] - half_base * half_base)
     to_apex = 2.0 * share_base * height
     return np.stack([share_apex, share_base, to_apex, height - to_apex, half_base], axis=1)
+
+
+def _differences(values: np.ndarray, pairs: np.ndarray) -> np.ndarray:
+    """values[i] - values[j] of each pair; of int32 positions: the nearest image."""
+    difference: np.ndarray = values[pairs[:, 0]] - values[pairs[:, 1]]
+    return difference
 
 
 def _check(table: ConstraintTable, masses: np.ndarray) -> None:

@@ -126,6 +126,9 @@ def test_failure_names_the_atoms():
     dx[3 * 7 + 1] = [0.2, 0.0, -0.3]
     with pytest.raises(SimulationError, match=r"atoms 21 and 2[23]|atoms 22 and 23"):
         constraints.apply_to_displacements(state.positions, state.box, dx)
+    state.velocities[carbon + 1] = np.nan
+    with pytest.raises(SimulationError, match=r"off by nan %"):
+        constraints.apply_to_velocities(state.positions, state.box, state.velocities)
     dx.fill(0.0)
     constraints.apply_to_displacements(state.positions, state.box, dx)  # and the flag is gone
 
