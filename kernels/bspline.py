@@ -11,8 +11,8 @@ import numpy as np
 
 #: spline orders that the kernels take
 ORDERS = (4, 5)
-#: polynomial coefficients held per weight, for the highest order
-N_COEFFICIENTS = 5
+#: polynomial coefficients held per weight. Kernels loop over so many weights for every order; lower orders' last are zero
+MAX_ORDER = 5
 #: weights per direction, padded with zeros to a SIMD-friendly row
 N_WEIGHTS = 8
 
@@ -32,15 +32,15 @@ def bspline_polynomials(order: int) -> tuple[np.ndarray, np.ndarray]:
 
     Returns
     -------
-    values : float32[N_COEFFICIENTS, N_WEIGHTS]
+    values : float32[MAX_ORDER, N_WEIGHTS]
         theta_j(w) = sum_p values[p, j] w**p; zero where p or j >= order.
-    slopes : float32[N_COEFFICIENTS, N_WEIGHTS]
+    slopes : float32[MAX_ORDER, N_WEIGHTS]
         d theta_j / dw likewise (the last row is zero).
     """
     if order not in ORDERS:
         raise ValueError(f"B-spline order must be one of {ORDERS}, got {order}")
-    values = np.zeros((N_COEFFICIENTS, N_WEIGHTS), dtype=np.float32)
-    slopes = np.zeros((N_COEFFICIENTS, N_WEIGHTS), dtype=np.float32)
+    values = np.zeros((MAX_ORDER, N_WEIGHTS), dtype=np.float32)
+    slopes = np.zeros((MAX_ORDER, N_WEIGHTS), dtype=np.float32)
     for j in range(order):
         polynomial = _polynomial(order, order - 1 - j)
         for p, c in enumerate(polynomial):

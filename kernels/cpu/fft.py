@@ -207,9 +207,9 @@ def transform_lines(work, inverse, factors, cosine, sine):
     The inverse transform is the forward one with real and imaginary parts swapped.
     """
     n = cosine.shape[0]
-    real, imaginary = (n, 0) if inverse else (0, n)
-    source, target = 0, 2 * n
-    l = 1
+    imaginary = np.int64(0 if inverse else n)
+    real = n - imaginary
+    source, target, l = np.int64(0), 2 * n, np.int64(1)  # of one type, or each pass is compiled twice
     for stage in range(factors.shape[0]):
         radix = factors[stage]
         m = n // (l * radix)

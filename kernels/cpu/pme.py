@@ -10,7 +10,7 @@ values are float32; sums over atoms and waves are integers.
 import numpy as np
 from numba import njit, prange
 
-from mdsim.kernels.bspline import N_COEFFICIENTS, N_WEIGHTS
+from mdsim.kernels.bspline import MAX_ORDER, N_WEIGHTS
 from mdsim.kernels.cpu.fixed import add_force, to_fixed_energy, to_fixed_force3
 from mdsim.kernels.cpu.mathlib import cos, erfc, exp, sin
 from mdsim.kernels.cpu.simd import broadcast, fma, load, rint_to_int, store
@@ -36,14 +36,14 @@ def grid_point(fraction, n_points):
 @inline
 def evaluate(polynomials, w):
     """Polynomials at w, all weights of one direction at once; ``polynomials`` flat, N_WEIGHTS for each power."""
-    result = load(polynomials, (N_COEFFICIENTS - 1) * N_WEIGHTS, N_WEIGHTS)
-    for p in range(N_COEFFICIENTS - 2, -1, -1):
+    result = load(polynomials, (MAX_ORDER - 1) * N_WEIGHTS, N_WEIGHTS)
+    for p in range(MAX_ORDER - 2, -1, -1):
         result = fma(result, w, load(polynomials, p * N_WEIGHTS, N_WEIGHTS))
     return result
 
 
 @kernel
-def spread_charges(positions, charges, order, values, n_threads, grids):
+def spread_charges(positions, charges, values, n_threads, grids):
     """Spread charges over their order**3 nearest grid points (Essmann eq. 4.6), each thread into a grid of its own.
 
     Parameters
@@ -52,8 +52,7 @@ def spread_charges(positions, charges, order, values, n_threads, grids):
         Box fractions; atoms beyond ``len(charges)`` (ghosts) are not looked at.
     charges : float32[n_local]
         Charges in units of the grid's fixed point.
-    order : int
-    values : float32[N_COEFFICIENTS, N_WEIGHTS]
+    values : float32[MAX_ORDER, N_WEIGHTS]
         B-spline polynomials (``bspline.bspline_polynomials``).
     n_threads : int
     grids : int32[n_threads, nx, ny, nz + GRID_PAD], OUTPUT (added)
@@ -72,10 +71,10 @@ def spread_charges(positions, charges, order, values, n_threads, grids):
             store(theta_x, 0, evaluate(polynomials, wx))
             store(theta_y, 0, evaluate(polynomials, wy))
             theta_z = evaluate(polynomials, wz)
-            for jx in range(order):
+            for jx in range(MAX_ORDER):
                 gx = x + jx if x + jx < nx else x + jx - nx
                 charge_x = charges[i] * theta_x[jx]
-                for jy in range(order):
+                for jy in range(MAX_ORDER):
                     gy = y + jy if y + jy < ny else y + jy - ny
                     row = (gx * ny + gy) * stride + z
                     points = load(grid, row, N_WEIGHTS)
@@ -249,26 +248,26 @@ def wrap_lines(n_threads, potential):
 
 @inline
 def lane_sum(vector, lanes):
-    """Sum, float64, of the first N_COEFFICIENTS lanes, the others being 0; ``lanes`` float32[N_WEIGHTS] is scratch."""
+    """Sum, float64, of the first MAX_ORDER lanes, the others being 0; ``lanes`` float32[N_WEIGHTS] is scratch."""
     store(lanes, 0, vector)
     result = np.float64(lanes[0])
-    for j in range(1, N_COEFFICIENTS):
+    for j in range(1, MAX_ORDER):
         result += np.float64(lanes[j])
     return result
 
 
 @kernel
-def gather_forces(positions, charges, inverse, potential, order, values, slopes, n_threads, forces, totals, flags):
+def gather_forces(positions, charges, inverse, potential, values, slopes, n_threads, forces, totals, flags):
     """Force on each charge from the potential grid, -q grad phi (Essmann eq. 4.9).
 
     Parameters
     ----------
-    positions, order, values : as in ``spread_charges``
+    positions, values : as in ``spread_charges``
     charges : float64[n_local]
     inverse : float64[3, 3]
         Inverse box, lower triangular, 1/nm.
     potential : float32[nx, ny, nz + GRID_PAD]
-    slopes : float32[N_COEFFICIENTS, N_WEIGHTS]
+    slopes : float32[MAX_ORDER, N_WEIGHTS]
         Derivatives of the B-spline polynomials.
     n_threads : int
     forces : int64[n_threads, n, 3], OUTPUT (added), FORCE_SCALE
@@ -301,11 +300,11 @@ def gather_forces(positions, charges, inverse, potential, order, values, slopes,
             along_x = broadcast(np.float32(0.0), N_WEIGHTS)
             along_y = broadcast(np.float32(0.0), N_WEIGHTS)
             along_z = broadcast(np.float32(0.0), N_WEIGHTS)
-            for jx in range(order):
+            for jx in range(MAX_ORDER):
                 gx = x + jx if x + jx < nx else x + jx - nx
                 plane = broadcast(np.float32(0.0), N_WEIGHTS)
                 plane_slope = broadcast(np.float32(0.0), N_WEIGHTS)
-                for jy in range(order):
+                for jy in range(MAX_ORDER):
                     gy = y + jy if y + jy < ny else y + jy - ny
                     points = load(grid, (gx * ny + gy) * stride + z, N_WEIGHTS)
                     plane = fma(points, theta_y[jy], plane)

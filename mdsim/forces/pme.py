@@ -144,9 +144,7 @@ class MeshTerm:
 
     def compute(self, positions: np.ndarray, box: Box, out: ForceBuffers, with_energy: bool) -> None:
         self._fit_to(box)
-        self._spread_charges(
-            positions, self._grid_charges, self.order, self._values, self._n_threads, self._thread_grids
-        )
+        self._spread_charges(positions, self._grid_charges, self._values, self._n_threads, self._thread_grids)
         self._collect_charges(self._thread_grids, self._grid_unit, self._n_threads, self._charge_grid)
         self._transform.forward(self._charge_grid)
         if with_energy:
@@ -176,7 +174,6 @@ class MeshTerm:
             self._charges,
             self._inverse,
             self._potential,
-            self.order,
             self._values,
             self._slopes,
             self._n_threads,

@@ -11,7 +11,7 @@ from mdsim.errors import InputError
 from mdsim.forces.base import ForceBuffers, LocalView
 from mdsim.forces.fft import LocalTransform
 from mdsim.forces.pme import DispersionPmeTerm, PmeTerm, default_pme_parameters, dispersion_coefficients
-from mdsim.kernels.bspline import N_COEFFICIENTS, bspline_at_knots, bspline_polynomials
+from mdsim.kernels.bspline import MAX_ORDER, bspline_at_knots, bspline_polynomials
 from mdsim.kernels.fixed_point import ENERGY_SCALE, FORCE_SCALE, FRACTION_SCALE
 from mdsim.kernels.reference import ewald
 from mdsim.tables import NonbondedTable
@@ -210,7 +210,7 @@ def test_bspline_weights(order):
 
     values, slopes = bspline_polynomials(order)
     w = np.linspace(0, 1, 33)
-    powers = w[:, None] ** np.arange(N_COEFFICIENTS)
+    powers = w[:, None] ** np.arange(MAX_ORDER)
     expected = np.stack([spline(order, w + order - 1 - j) for j in range(order)], axis=1)
     assert powers @ values.astype(float)[:, :order] == pytest.approx(expected, abs=1e-7)
     assert not values[:, order:].any()
