@@ -11,6 +11,7 @@ from numba import njit, prange
 
 from mdsim.kernels.cpu.fixed import add_force, displacement, to_fixed_energy, to_fixed_force3
 from mdsim.kernels.cpu.mathlib import erf, exp, horner
+from mdsim.kernels.cpu.simd import broadcast, fma, load, store
 from mdsim.kernels.fixed_point import FLAG_FORCE_CLIPPED
 
 SQRT_PI = 1.7724538509055160273
@@ -36,6 +37,9 @@ DISPERSION_RANGE = 1.0
 DISPERSION_VALUE = tuple((-1.0) ** k / (2 * (k + 3) * math.factorial(k)) for k in range(18))
 DISPERSION_SLOPE = tuple((-1.0) ** k / (2 * (k + 4) * math.factorial(k)) for k in range(18))
 
+#: pairs whose polynomials are evaluated together
+N_LANES = 8
+
 #: exceptions closer than 0.1 pm are computed at that distance and flagged, so that no inf or nan arises
 MIN_SQUARED_DISTANCE = 1e-8
 
@@ -44,13 +48,25 @@ inline = njit(cache=True, error_model="numpy")
 
 
 @inline
-def coulomb_shape(y):
-    """erf(sqrt(y)) / sqrt(y) and minus its derivative."""
-    if y <= COULOMB_RANGE:
-        return horner(y, COULOMB_VALUE), horner(y, COULOMB_SLOPE)
-    x = np.sqrt(y)
-    value = erf(x) / x
-    return value, (0.5 * value - exp(-y) / SQRT_PI) / y
+def polynomial(y, coefficients):
+    """Polynomial of float64 lanes, lowest coefficient first."""
+    result = broadcast(coefficients[-1], N_LANES)
+    for k in range(len(coefficients) - 2, -1, -1):
+        result = fma(result, y, coefficients[k])
+    return result
+
+
+@inline
+def coulomb_shapes(y, values, slopes):
+    """erf(sqrt(y)) / sqrt(y) and minus its derivative, for N_LANES values of y at once; all float64[N_LANES]."""
+    lanes = load(y, 0, N_LANES)
+    store(values, 0, polynomial(lanes, COULOMB_VALUE))
+    store(slopes, 0, polynomial(lanes, COULOMB_SLOPE))
+    for k in range(N_LANES):
+        if y[k] > COULOMB_RANGE:
+            x = np.sqrt(y[k])
+            values[k] = erf(x) / x
+            slopes[k] = (0.5 * values[k] - exp(-y[k]) / SQRT_PI) / y[k]
 
 
 @inline
@@ -96,13 +112,22 @@ def coulomb_exclusions(positions, lattice, atoms, charge_product, alpha, n_threa
     for t in prange(n_threads):
         energy = np.int64(0)
         flag = np.int32(0)
-        for k in range(m * t // n_threads, m * (t + 1) // n_threads):
-            i, j = atoms[k, 0], atoms[k, 1]
-            dx, dy, dz = displacement(positions, lattice, i, j)
-            value, slope = coulomb_shape(alpha2 * ((dx * dx + dy * dy) + dz * dz))
-            qa = charge_product[k] * alpha
-            energy -= to_fixed_energy(qa * value)
-            flag |= add_pair_force(forces[t], i, j, -2.0 * alpha2 * qa * slope, dx, dy, dz)
+        d = np.empty((N_LANES, 3))
+        y, values, slopes = np.zeros(N_LANES), np.empty(N_LANES), np.empty(N_LANES)
+        end = m * (t + 1) // n_threads
+        for first in range(m * t // n_threads, end, N_LANES):
+            n = min(N_LANES, end - first)
+            for k in range(n):
+                dx, dy, dz = displacement(positions, lattice, atoms[first + k, 0], atoms[first + k, 1])
+                d[k, 0], d[k, 1], d[k, 2] = dx, dy, dz
+                y[k] = alpha2 * ((dx * dx + dy * dy) + dz * dz)
+            coulomb_shapes(y, values, slopes)
+            for k in range(n):
+                i, j = atoms[first + k, 0], atoms[first + k, 1]
+                qa = charge_product[first + k] * alpha
+                energy -= to_fixed_energy(qa * values[k])
+                factor = -2.0 * alpha2 * qa * slopes[k]
+                flag |= add_pair_force(forces[t], i, j, factor, d[k, 0], d[k, 1], d[k, 2])
         energies[t] += energy
         flags[t] |= flag
 

@@ -12,7 +12,7 @@ from mdsim.box import Box
 from mdsim.forces.base import ForceBuffers, LocalView
 from mdsim.forces.exceptions import make_exception_term, make_exclusion_terms
 from mdsim.forces.pme import dispersion_coefficients
-from mdsim.kernels.cpu.exceptions import coulomb_shape, dispersion_shape
+from mdsim.kernels.cpu.exceptions import N_LANES, coulomb_shapes, dispersion_shape
 from mdsim.kernels.fixed_point import ENERGY_SCALE, FLAG_FORCE_CLIPPED, FORCE_SCALE
 from mdsim.kernels.reference import ewald
 from mdsim.tables import NonbondedTable, PairExceptionTable
@@ -160,8 +160,10 @@ def test_no_correction_without_a_mesh(nonbonded):
 
 
 @given(st.floats(1e-3, 60.0))
-def test_coulomb_shape(y):
-    value, slope = coulomb_shape(y)
+def test_coulomb_shapes(y):
+    values, slopes = np.empty(N_LANES), np.empty(N_LANES)
+    coulomb_shapes(np.array([y] + [0.0] * (N_LANES - 1)), values, slopes)
+    value, slope = values[0], slopes[0]
     x = math.sqrt(y)
     assert value == pytest.approx(math.erf(x) / x, rel=3e-15)
     # by the integral, sum_k 2 / sqrt(pi) exp(-y) 2^k y^k / (3 5 7 ... (2 k + 3)), all terms positive
