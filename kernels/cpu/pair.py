@@ -22,7 +22,9 @@ from numba import njit, prange
 from mdsim.kernels.cpu import ewald_fit, simd
 from mdsim.kernels.cpu.clusters import CLUSTER
 from mdsim.kernels.cpu.simd import (
+    absolute,
     broadcast,
+    constant,
     double_bits,
     fma,
     gather,
@@ -137,9 +139,9 @@ def pack_constants(cutoff, dielectric=np.inf, switch_distance=None, alpha=0.0, d
 
 def polynomial(c, first, last, x):
     """c[first] + c[first + 1] x + ... + c[last - 1] x^(last - 1 - first), Horner with fused multiply-adds."""
-    value = broadcast(c[last - 1], WIDTH)
+    value = constant(c, last - 1, WIDTH)
     for k in range(last - first - 1):
-        value = fma(value, x, c[last - 2 - k])
+        value = fma(value, x, constant(c, last - 2 - k, WIDTH))
     return value
 
 
@@ -154,24 +156,24 @@ def coulomb(qq, r2, r, c):
         w = qq * fma(-r2, smooth, r_inverse)
     else:
         r_inverse = 1.0 / r
-        w = qq * fma(-r2, c[K_RF2], r_inverse)
+        w = qq * fma(-r2, constant(c, K_RF2, WIDTH), r_inverse)
     u = qq
     if ENERGY:
         if EWALD:
             smooth = polynomial(c, POTENTIAL_N, POTENTIAL_D, r2) / polynomial(c, POTENTIAL_D, DISPERSION_FORCE_N, r2)
             u = qq * (r_inverse - smooth)
         else:
-            u = qq * (fma(r2, c[K_RF], r_inverse) - c[C_RF])
+            u = qq * (fma(r2, constant(c, K_RF, WIDTH), r_inverse) - constant(c, C_RF, WIDTH))
     return w, u, r_inverse
 
 
 def lennard_jones(i_atom, j_atoms, r2, r, r_inverse, c, table):
     """(W, u) of the Lennard-Jones form; exactly 0 where an atom has no parameters."""
-    _, _, _, _, i_half_sigma, i_epsilon, i_c6, i_type = i_atom
-    _, _, _, _, j_half_sigma, j_epsilon, j_c6, j_type = j_atoms
+    _, i_half_sigma, i_epsilon, i_c6, i_type = i_atom
+    _, j_half_sigma, j_epsilon, j_c6, j_type = j_atoms
     r_inverse2 = r_inverse * r_inverse
     if TABLE:
-        index = i_type + j_type
+        index = i_type + j_type  # row of j, column of i; the table is symmetric
         r_inverse6 = r_inverse2 * r_inverse2 * r_inverse2
         attraction = gather(table[1], index) * r_inverse6
         repulsion = gather(table[0], index) * r_inverse6 * r_inverse6
@@ -185,9 +187,9 @@ def lennard_jones(i_atom, j_atoms, r2, r, r_inverse, c, table):
     w = fma(repulsion, 12.0, attraction * -6.0)
     u = repulsion - attraction
     if SWITCH:
-        t = maximum((r - c[SWITCH_START]) * c[SWITCH_SCALE], 0.0)
+        t = maximum((r - constant(c, SWITCH_START, WIDTH)) * constant(c, SWITCH_SCALE, WIDTH), 0.0)
         value = fma(t * t * t, fma(t, fma(t, -6.0, 15.0), -10.0), 1.0)
-        slope = t * t * fma(t, fma(t, -30.0, 60.0), -30.0) * c[SWITCH_SCALE]
+        slope = t * t * fma(t, fma(t, -30.0, 60.0), -30.0) * constant(c, SWITCH_SCALE, WIDTH)
         w = fma(w, value, -(u * (r * slope)))
         u = u * value
     if LJPME:
@@ -196,42 +198,44 @@ def lennard_jones(i_atom, j_atoms, r2, r, r_inverse, c, table):
         w = fma(c6 * r2, smooth / polynomial(c, DISPERSION_FORCE_D, DISPERSION_N, r2), w)
         if ENERGY:
             smooth = polynomial(c, DISPERSION_N, DISPERSION_D, r2) / polynomial(c, DISPERSION_D, N_CONSTANTS, r2)
-            ratio = (i_half_sigma + j_half_sigma) * c[INVERSE_CUTOFF]
+            ratio = (i_half_sigma + j_half_sigma) * constant(c, INVERSE_CUTOFF, WIDTH)
             ratio6 = ratio * ratio * ratio * (ratio * ratio * ratio)
             shift = i_epsilon * j_epsilon * (ratio6 - ratio6 * ratio6)
-            u = u + fma(c6, smooth - c[DISPERSION_SHIFT], shift)
+            u = u + fma(c6, smooth - constant(c, DISPERSION_SHIFT, WIDTH), shift)
     return w, u
 
 
-def atom_against_cluster(i_atom, j_atoms, mask, with_lj, lattice, c, table):
-    """Force on one atom from W others, int32 lanes, with which lanes were clipped, and the energies of the lanes."""
-    sx = to_float(i_atom[0] - j_atoms[0])
-    sy = to_float(i_atom[1] - j_atoms[1])
-    sz = to_float(i_atom[2] - j_atoms[2])
-    dx, dy, dz = sx * lattice[0, 0], sy * lattice[1, 1], sz * lattice[2, 2]
-    if TRICLINIC:
-        dx = fma(sz, lattice[2, 0], fma(sy, lattice[1, 0], dx))
-        dy = fma(sz, lattice[2, 1], dy)
+def atom_against_cluster(vector, i_atom, j_atoms, with_lj, c, table):
+    """(F, u_lj, u_coulomb, 1/r, r < cutoff) of an atom with W others, F > 0 for repulsion."""
+    dx, dy, dz = vector
     distance2 = fma(dz, dz, fma(dy, dy, dx * dx))
-    counts = mask & (distance2 < c[CUTOFF2])
-
     r2 = maximum(distance2, CLOSEST2)
     r = sqrt(r2)
-    w, u_coulomb, r_inverse = coulomb(i_atom[3] * j_atoms[3], r2, r, c)
+    w, u_coulomb, r_inverse = coulomb(i_atom[0] * j_atoms[0], r2, r, c)
     u_lj = w
     if with_lj:
         w_lj, u_lj = lennard_jones(i_atom, j_atoms, r2, r, r_inverse, c, table)
         w = w + w_lj
+    return w * r_inverse, u_lj, u_coulomb, r_inverse, distance2 < constant(c, CUTOFF2, WIDTH)
 
-    force = select(counts, w * r_inverse, np.float32(0.0))
-    clipped_force = minimum(maximum(force, -LIMIT), LIMIT)
-    scale = clipped_force * r_inverse
-    fx, fy, fz = rint_to_int(scale * dx), rint_to_int(scale * dy), rint_to_int(scale * dz)
-    return fx, fy, fz, clipped_force != force, counts, u_lj, u_coulomb
+
+def vector_to_cluster(i, j_position, coordinates, lattice):
+    """x_j - x_i of the nearest images, nm."""
+    jx, jy, jz = j_position
+    sx = to_float(jx - constant(coordinates[0], i, WIDTH))
+    sy = to_float(jy - constant(coordinates[1], i, WIDTH))
+    sz = to_float(jz - constant(coordinates[2], i, WIDTH))
+    dx = sx * constant(lattice, 0, WIDTH)
+    dy = sy * constant(lattice, 4, WIDTH)
+    dz = sz * constant(lattice, 8, WIDTH)
+    if TRICLINIC:
+        dx = fma(sz, constant(lattice, 6, WIDTH), fma(sy, constant(lattice, 3, WIDTH), dx))
+        dy = fma(sz, constant(lattice, 7, WIDTH), dy)
+    return dx, dy, dz
 
 
 def fixed_energy(u, counts):
-    """Energies of the lanes that count, int64 lanes in ENERGY_SCALE units plus ROUNDER_BITS each."""
+    """Energies of the lanes that count, int64 lanes in ENERGY_SCALE units."""
     unscaled = minimum(maximum(u * UNSCALE, -ENERGY_CLIP), ENERGY_CLIP)
     return double_bits(to_double(select(counts, unscaled, np.float32(0.0))) + ROUNDER) - ROUNDER_BITS
 
@@ -239,121 +243,108 @@ def fixed_energy(u, counts):
 # ---- loops -------------------------------------------------------------------------------------------------------------
 
 
-def load_j(cj, coordinates, parameters, types):
-    """Positions and parameters of the W atoms of a j-cluster."""
-    first = cj * WIDTH
-    return (
-        load(coordinates[0], first, WIDTH),
-        load(coordinates[1], first, WIDTH),
-        load(coordinates[2], first, WIDTH),
-        load(parameters[0], first, WIDTH),
-        load(parameters[1], first, WIDTH),
-        load(parameters[2], first, WIDTH),
-        load(parameters[3], first, WIDTH),
-        load(types, first, WIDTH),
-    )
+def add_atoms(first, last, with_lj, masked, bits, i0, j_position, j_atoms, system, field, i_forces, sums):
+    """Atoms ``first`` to ``last`` of the i-cluster that begins at slot ``i0``, against one j-cluster.
 
-
-def load_i(i, n_types, coordinates, parameters, types):
-    """Position and parameters of one atom, in all lanes, scaled to PAIR_FORCE_SCALE; its row of the type table."""
-    scale = np.float32(PAIR_FORCE_SCALE)
-    return (
-        broadcast(coordinates[0, i], WIDTH),
-        broadcast(coordinates[1, i], WIDTH),
-        broadcast(coordinates[2, i], WIDTH),
-        broadcast(parameters[0, i] * scale, WIDTH),
-        broadcast(parameters[1, i], WIDTH),
-        broadcast(parameters[2, i] * scale, WIDTH),
-        broadcast(parameters[3, i] * scale, WIDTH),
-        broadcast(np.int32(types[i] * n_types), WIDTH),
-    )
-
-
-def add_row(first, last, clusters, bits, masked, n_lj, atoms, system, field, slot_forces, sums):
-    """One i-cluster against the j-clusters ``clusters[first:last]``.
-
-    ``masked`` and ``n_lj`` (the first so many of the four atoms have Lennard-Jones) are constants after inlining. Returns the sums:
-    (x, y, z) of the four atoms, int32 lanes; Lennard-Jones and Coulomb energy, int64 lanes; bits of clipped lanes.
+    ``with_lj`` and ``masked`` are constants once this is inlined. ``sums``: force on the j-cluster (x, y, z), largest |F|,
+    Lennard-Jones and Coulomb energies; forces on i-atoms are added to ``i_forces`` int32[4 * 3 * W], which stays in the cache.
     """
     coordinates, parameters, types = system
-    lattice, c, table = field
-    i0, i1, i2, i3 = atoms
-    x0, y0, z0, x1, y1, z1, x2, y2, z2, x3, y3, z3, e_lj, e_coulomb, clipped = sums
-    m0 = m1 = m2 = m3 = mask_from_bits(np.uint64(0xFFFF), WIDTH)
-    for k in range(first, last):
-        cj = np.int64(clusters[k])
-        j = load_j(cj, coordinates, parameters, types)
-        if masked:
-            m0 = mask_from_bits(bits[k], WIDTH)
-            m1 = mask_from_bits(bits[k] >> np.uint64(WIDTH), WIDTH)
-            m2 = mask_from_bits(bits[k] >> np.uint64(2 * WIDTH), WIDTH)
-            m3 = mask_from_bits(bits[k] >> np.uint64(3 * WIDTH), WIDTH)
-        fx0, fy0, fz0, clip0, in0, lj0, coulomb0 = atom_against_cluster(i0, j, m0, n_lj > 0, lattice, c, table)
-        fx1, fy1, fz1, clip1, in1, lj1, coulomb1 = atom_against_cluster(i1, j, m1, n_lj > 1, lattice, c, table)
-        fx2, fy2, fz2, clip2, in2, lj2, coulomb2 = atom_against_cluster(i2, j, m2, n_lj > 2, lattice, c, table)
-        fx3, fy3, fz3, clip3, in3, lj3, coulomb3 = atom_against_cluster(i3, j, m3, n_lj > 3, lattice, c, table)
-        x0, y0, z0 = x0 + fx0, y0 + fy0, z0 + fz0
-        x1, y1, z1 = x1 + fx1, y1 + fy1, z1 + fz1
-        x2, y2, z2 = x2 + fx2, y2 + fy2, z2 + fz2
-        x3, y3, z3 = x3 + fx3, y3 + fy3, z3 + fz3
-        slot = cj * WIDTH
-        store(slot_forces[0], slot, load(slot_forces[0], slot, WIDTH) - ((fx0 + fx1) + (fx2 + fx3)))
-        store(slot_forces[1], slot, load(slot_forces[1], slot, WIDTH) - ((fy0 + fy1) + (fy2 + fy3)))
-        store(slot_forces[2], slot, load(slot_forces[2], slot, WIDTH) - ((fz0 + fz1) + (fz2 + fz3)))
-        clipped |= mask_to_bits(clip0 | clip1 | clip2 | clip3)
+    lattice, c, table, n_types = field
+    fx, fy, fz, peak, e_lj, e_coulomb = sums
+    counts_all = mask_from_bits(np.uint64(0xFFFF), WIDTH)
+    for a in range(first, last):
+        i = i0 + a
+        i_atom = (
+            constant(parameters[0], i, WIDTH),
+            constant(parameters[1], i, WIDTH),
+            constant(parameters[2], i, WIDTH),
+            constant(parameters[3], i, WIDTH),
+            constant(types, i, WIDTH),
+        )
+        dx, dy, dz = vector_to_cluster(i, j_position, coordinates, lattice)
+        force, u_lj, u_coulomb, r_inverse, counts = atom_against_cluster((dx, dy, dz), i_atom, j_atoms, with_lj, c, table)
+        allowed = mask_from_bits(bits >> np.uint64(a * WIDTH), WIDTH) if masked else counts_all
+        counts = counts & allowed
+        force = select(counts, force, np.float32(0.0))
+        peak = maximum(peak, absolute(force))
+        scale = minimum(maximum(force, -LIMIT), LIMIT) * r_inverse
+        ix, iy, iz = rint_to_int(scale * dx), rint_to_int(scale * dy), rint_to_int(scale * dz)
+        fx, fy, fz = fx + ix, fy + iy, fz + iz
+        place = 3 * WIDTH * a
+        store(i_forces, place, load(i_forces, place, WIDTH) - ix)
+        store(i_forces, place + WIDTH, load(i_forces, place + WIDTH, WIDTH) - iy)
+        store(i_forces, place + 2 * WIDTH, load(i_forces, place + 2 * WIDTH, WIDTH) - iz)
         if ENERGY:
-            e_coulomb = e_coulomb + fixed_energy(coulomb0, in0) + fixed_energy(coulomb1, in1)
-            e_coulomb = e_coulomb + fixed_energy(coulomb2, in2) + fixed_energy(coulomb3, in3)
-            if n_lj > 0:
-                e_lj = e_lj + fixed_energy(lj0, in0)
-            if n_lj > 1:
-                e_lj = e_lj + fixed_energy(lj1, in1)
-            if n_lj > 2:
-                e_lj = e_lj + fixed_energy(lj2, in2)
-            if n_lj > 3:
-                e_lj = e_lj + fixed_energy(lj3, in3)
-    return x0, y0, z0, x1, y1, z1, x2, y2, z2, x3, y3, z3, e_lj, e_coulomb, clipped
+            e_coulomb = e_coulomb + fixed_energy(u_coulomb, counts)
+            if with_lj:
+                e_lj = e_lj + fixed_energy(u_lj, counts)
+    return fx, fy, fz, peak, e_lj, e_coulomb
 
 
-def pair_chunk(first_row, last_row, n_lj, n_types, rows, system, field, slot_forces, energies):
+def add_row(first, last, clusters, bits, masked, ci, n_lj, system, field, slot_forces, i_forces, sums):
+    """i-cluster ``ci`` against the j-clusters ``clusters[first:last]``; its first ``n_lj`` atoms have Lennard-Jones."""
+    coordinates, parameters, types = system
+    peak, e_lj, e_coulomb = sums
+    scale = np.float32(PAIR_FORCE_SCALE)
+    n_types = np.int32(field[3])
+    row_bits = np.uint64(0)
+    for k in range(first, last):
+        j = np.int64(clusters[k]) * WIDTH
+        if masked:
+            row_bits = bits[k]
+        j_position = (load(coordinates[0], j, WIDTH), load(coordinates[1], j, WIDTH), load(coordinates[2], j, WIDTH))
+        j_atoms = (
+            load(parameters[0], j, WIDTH) * scale,
+            load(parameters[1], j, WIDTH),
+            load(parameters[2], j, WIDTH) * scale,
+            load(parameters[3], j, WIDTH) * scale,
+            load(types, j, WIDTH) * n_types,
+        )
+        all_sums = (
+            load(slot_forces[0], j, WIDTH), load(slot_forces[1], j, WIDTH), load(slot_forces[2], j, WIDTH),
+            peak, e_lj, e_coulomb,
+        )  # fmt: skip
+        i0 = ci * CLUSTER
+        all_sums = add_atoms(
+            0, n_lj, True, masked, row_bits, i0, j_position, j_atoms, system, field, i_forces, all_sums
+        )
+        all_sums = add_atoms(
+            n_lj, CLUSTER, False, masked, row_bits, i0, j_position, j_atoms, system, field, i_forces, all_sums
+        )
+        fx, fy, fz, peak, e_lj, e_coulomb = all_sums
+        store(slot_forces[0], j, fx)
+        store(slot_forces[1], j, fy)
+        store(slot_forces[2], j, fz)
+    return peak, e_lj, e_coulomb
+
+
+def pair_chunk(first_row, last_row, n_lj, rows, system, field, slot_forces, energies):
     """Rows ``first_row`` to ``last_row`` into one thread's forces and energies; returns whether a force was clipped."""
     plain_start, plain_end, plain, masked_start, masked_end, masked, masked_bits = rows
-    coordinates, parameters, types = system
     slot_forces[:, :] = 0
+    i_forces = np.zeros(CLUSTER * 3 * WIDTH, np.int32)
     zero = broadcast(np.int32(0), WIDTH)
     no_energy = broadcast(np.int64(0), WIDTH)
-    e_lj = e_coulomb = no_energy
-    clipped = np.int64(0)
+    sums = (broadcast(np.float32(0.0), WIDTH), no_energy, no_energy)
     for ci in range(first_row, last_row):
-        i = ci * CLUSTER
-        i0 = load_i(i, n_types, coordinates, parameters, types)
-        i1 = load_i(i + 1, n_types, coordinates, parameters, types)
-        i2 = load_i(i + 2, n_types, coordinates, parameters, types)
-        i3 = load_i(i + 3, n_types, coordinates, parameters, types)
-        atoms = (i0, i1, i2, i3)
-        sums = (zero, zero, zero, zero, zero, zero, zero, zero, zero, zero, zero, zero, e_lj, e_coulomb, clipped)
-        first, last = masked_start[ci], masked_end[ci]
-        sums = add_row(first, last, masked, masked_bits, True, 4, atoms, system, field, slot_forces, sums)
+        for k in range(3 * CLUSTER):
+            store(i_forces, k * WIDTH, zero)
+        first, last, lj = masked_start[ci], masked_end[ci], n_lj[ci]
+        sums = add_row(first, last, masked, masked_bits, True, ci, lj, system, field, slot_forces, i_forces, sums)
         first, last = plain_start[ci], plain_end[ci]
-        if n_lj[ci] <= 1:
-            sums = add_row(first, last, plain, masked_bits, False, 1, atoms, system, field, slot_forces, sums)
-        elif n_lj[ci] == 2:
-            sums = add_row(first, last, plain, masked_bits, False, 2, atoms, system, field, slot_forces, sums)
-        else:
-            sums = add_row(first, last, plain, masked_bits, False, 4, atoms, system, field, slot_forces, sums)
-        x0, y0, z0, x1, y1, z1, x2, y2, z2, x3, y3, z3, e_lj, e_coulomb, clipped = sums
-        for k, (f0, f1, f2, f3) in enumerate(((x0, x1, x2, x3), (y0, y1, y2, y3), (z0, z1, z2, z3))):
-            slot_forces[k, i] += total(f0)
-            slot_forces[k, i + 1] += total(f1)
-            slot_forces[k, i + 2] += total(f2)
-            slot_forces[k, i + 3] += total(f3)
+        sums = add_row(first, last, plain, masked_bits, False, ci, lj, system, field, slot_forces, i_forces, sums)
+        for a in range(CLUSTER):
+            for k in range(3):
+                slot_forces[k, ci * CLUSTER + a] += total(load(i_forces, (3 * a + k) * WIDTH, WIDTH))
+    peak, e_lj, e_coulomb = sums
     if ENERGY:
         energies[0] += total(e_lj)
         energies[1] += total(e_coulomb)
-    return clipped != 0
+    return mask_to_bits(peak > LIMIT) != 0
 
 
-def pair_forces(n_threads, row_bounds, n_lj, n_types, rows, system, field, slot_forces, energies, flags):
+def pair_forces(n_threads, row_bounds, n_lj, rows, system, field, slot_forces, energies, flags):
     """Forces of all cluster pairs.
 
     Parameters
@@ -362,12 +353,12 @@ def pair_forces(n_threads, row_bounds, n_lj, n_types, rows, system, field, slot_
         i-clusters of each thread.
     n_lj : int32[n_slots / 4]
         Leading atoms of each i-cluster that have Lennard-Jones parameters.
-    n_types : int
     rows : the pair list, as ``pair_list.prune`` makes it
     system : (coordinates int32[3, n_slots] box fractions,
               parameters float32[4, n_slots]: charge * sqrt(1/4 pi eps0), sigma/2 nm, 2 sqrt(eps), sqrt(c6) for LJPME,
               types int32[n_slots])
-    field : (lattice float32[3, 3] nm, constants float32[N_CONSTANTS], table float32[2, n_types^2]: a, b * PAIR_FORCE_SCALE)
+    field : (lattice float32[9] nm, constants float32[N_CONSTANTS], table float32[2, n_types^2]: a, b * PAIR_FORCE_SCALE,
+             n_types int)
     slot_forces : int32[T, 3, n_slots] OUTPUT, PAIR_FORCE_SCALE
     energies : int64[2, T] OUTPUT (added): Lennard-Jones, Coulomb; only if compiled with energies
     flags : int32[T] OUTPUT (or-ed)
@@ -375,7 +366,7 @@ def pair_forces(n_threads, row_bounds, n_lj, n_types, rows, system, field, slot_
     for t in prange(n_threads):
         thread_energies = np.zeros(2, np.int64)
         clipped = pair_chunk(
-            row_bounds[t], row_bounds[t + 1], n_lj, n_types, rows, system, field, slot_forces[t], thread_energies
+            row_bounds[t], row_bounds[t + 1], n_lj, rows, system, field, slot_forces[t], thread_energies
         )
         if ENERGY:
             energies[0, t] += thread_energies[0]
@@ -413,15 +404,15 @@ def reduce_forces(slot_atom, slot_forces, n_threads, forces, flags):
 
 
 _TEMPLATES = [
-    (polynomial, {"forceinline": True}),
-    (coulomb, {"forceinline": True}),
-    (lennard_jones, {"forceinline": True}),
-    (atom_against_cluster, {"forceinline": True}),
-    (fixed_energy, {"forceinline": True}),
-    (load_j, {"forceinline": True}),
-    (load_i, {"forceinline": True}),
-    (add_row, {"forceinline": True}),
-    (pair_chunk, {}),
+    (polynomial, simd.INLINE),
+    (coulomb, simd.INLINE),
+    (lennard_jones, simd.INLINE),
+    (atom_against_cluster, simd.INLINE),
+    (fixed_energy, simd.INLINE),
+    (vector_to_cluster, simd.INLINE),
+    (add_atoms, simd.INLINE),
+    (add_row, simd.INLINE),
+    (pair_chunk, simd.INTERNAL),
     (pair_forces, {"parallel": True}),
 ]
 _flavours = {}

@@ -269,17 +269,17 @@ def balance(n_threads, plain_start, plain_end, masked_start, masked_end, row_bou
 
 
 _TEMPLATES = [
-    (find_row_mask, {"forceinline": True}),
-    (row_masks, {}),
-    (near_clusters, {"forceinline": True}),
-    (search_run, {}),
-    (column_range, {}),
-    (search_row, {}),
-    (search_chunk, {}),
+    (find_row_mask, simd.INLINE),
+    (row_masks, simd.INTERNAL),
+    (near_clusters, simd.INLINE),
+    (search_run, simd.INTERNAL),
+    (column_range, simd.INTERNAL),
+    (search_row, simd.INTERNAL),
+    (search_chunk, simd.INTERNAL),
     (search, {"parallel": True}),
-    (within, {"forceinline": True}),
-    (prune_row, {}),
-    (prune_chunk, {}),
+    (within, simd.INLINE),
+    (prune_row, simd.INTERNAL),
+    (prune_chunk, simd.INTERNAL),
     (prune, {"parallel": True}),
     (balance, {}),
 ]

@@ -244,6 +244,16 @@ def sqrt(typingctx, a):
 
 
 @intrinsic
+def absolute(typingctx, a):
+    """|a| of float lanes."""
+
+    def codegen(context, builder, sig, args):
+        return _call_intrinsic(builder, "llvm.fabs", sig.return_type.llvm, args)
+
+    return signature(a, a), codegen
+
+
+@intrinsic
 def rint_to_int(typingctx, a):
     """Nearest int32, ties to even, of float32 lanes; they must be within the range of int32."""
 
@@ -386,6 +396,26 @@ def broadcast(typingctx, scalar, width):
 
 
 @intrinsic
+def constant(typingctx, array, index, width):
+    """``array[index]`` in all lanes, of an array that nobody writes while the kernel runs: the compiler may load it once.
+
+    (Of an ordinary load it has to assume that stores of the kernel may change it.)
+    """
+    if not isinstance(width, types.IntegerLiteral):
+        return None
+    _require_contiguous(array)
+    vector = Vector(array.dtype, width.literal_value)
+
+    def codegen(context, builder, sig, args):
+        data = cgutils.create_struct_proxy(sig.args[0])(context, builder, args[0]).data
+        value = builder.load(builder.gep(data, [context.cast(builder, args[1], sig.args[1], types.intp)]))
+        value.set_metadata("invariant.load", builder.module.add_metadata([]))
+        return _splat(builder, value, vector)
+
+    return signature(vector, array, index, width), codegen
+
+
+@intrinsic
 def lane_numbers(typingctx, width):
     """0, 1, ..., W - 1 as int32."""
     if not isinstance(width, types.IntegerLiteral):
@@ -447,6 +477,10 @@ def trailing_zeros(typingctx, bits):
 
 # ---- compile-time flavours ---------------------------------------------------------------------------------------------
 
+#: Numba options of functions that only kernels call
+INTERNAL = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+INLINE = {**INTERNAL, "forceinline": True}
+
 
 def specialise(templates, namespace, suffix, constants, **options):
     """Compile plain functions with some of their globals replaced by constants: C++ templates for kernels.
@@ -455,7 +489,8 @@ def specialise(templates, namespace, suffix, constants, **options):
     ----------
     templates : list of (function, dict)
         Plain functions in the order of their calls, callees first, each with Numba options of its own. Within the
-        specialised functions their names mean the specialised versions.
+        specialised functions their names mean the specialised versions. Give ``INLINE`` or ``INTERNAL`` for those that
+        Python does not call: they compile faster.
     namespace : dict
         The globals of the module that defines them.
     suffix : str

