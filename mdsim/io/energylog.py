@@ -113,8 +113,11 @@ class _TextLog:
     def append(self, row: Sequence[float]) -> None:
         step, time, *values = row
         cells = ["" if math.isnan(v) else f"{v:.6f}" for v in values]
-        self._file.write(",".join([str(int(step)), f"{time:.6f}", *cells]) + "\n")
-        self._file.flush()
+        try:
+            self._file.write(",".join([str(int(step)), f"{time:.6f}", *cells]) + "\n")
+            self._file.flush()
+        except OSError as error:
+            raise OutputError(f"{self.path} cannot be written: {error.strerror}") from error
 
     def sync(self) -> None:
         self._file.flush()
@@ -160,11 +163,13 @@ class _ColumnLog:
     def _write(self) -> None:
         if not self._rows:
             return
-        for name, column in zip(self.names, zip(*self._rows, strict=True), strict=True):
-            dataset = self._growing.file[name]
-            n = dataset.shape[0]
-            dataset.resize(n + len(column), axis=0)
-            dataset[n:] = column
+        self._growing.reserve(8 * len(self.names) * CHUNK_ROWS)
+        with self._growing.writing():
+            for name, column in zip(self.names, zip(*self._rows, strict=True), strict=True):
+                dataset = self._growing.file[name]
+                n = dataset.shape[0]
+                dataset.resize(n + len(column), axis=0)
+                dataset[n:] = column
         self._rows.clear()
         self._growing.flush()
 

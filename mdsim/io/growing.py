@@ -6,14 +6,17 @@ pyh5md, VMD: all of them) refuses a marked file. After ``kill -9`` the mark stay
 is not, so ``GrowingFile`` clears it after each flush: between flushes the file on disk is one that was cleanly closed.
 
 A kill between HDF5's write of the superblock and ours, some tens of microseconds in each flush, leaves the mark. The data are sound
-then too; ``clear_writer_mark`` (and resuming the run) makes the file readable, as ``h5clear -s`` does.
+then too; ``repair`` (and resuming the run) makes the file readable, as ``h5clear -s`` does.
 
 Source: HDF5 File Format Specification 3.0, II.A "Superblock (Versions 2 and 3)"; checksum: Jenkins' lookup3, ibid.
 """
 
 from __future__ import annotations
 
+import errno
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 
@@ -24,6 +27,9 @@ from mdsim.errors import OutputError
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
 SUPERBLOCK_SIZE = 48  # bytes of a version 2 or 3 superblock with 8-byte offsets
 VERSION_BYTE, OFFSET_SIZE_BYTE, FLAGS_BYTE, CHECKSUM_START = 8, 9, 11, 44
+END_OF_FILE = slice(28, 36)
+#: room kept for HDF5's own tables, bytes
+RESERVE = 1 << 18
 #: superblock version 3 is what SWMR needs; HDF5 1.10 and everything later read it
 LIBRARY_VERSIONS = ("v110", "v110")
 
@@ -66,6 +72,11 @@ def _read_superblock(descriptor: int, path: Path) -> bytearray:
     return block
 
 
+def _end_of_file(descriptor: int, path: Path) -> int:
+    """Where the file ends by its own account, bytes."""
+    return int.from_bytes(_read_superblock(descriptor, path)[END_OF_FILE], "little")
+
+
 def writer_mark(path: str | Path) -> int:
     """The superblock's consistency flags: 0 for a file that anybody may open."""
     path = Path(path)
@@ -77,22 +88,29 @@ def writer_mark(path: str | Path) -> int:
         os.close(descriptor)
 
 
-def _clear_mark(descriptor: int, path: Path) -> bool:
+def _repair(descriptor: int, path: Path) -> bool:
+    """Clear the mark, and extend a file whose last bytes were never written; True if there was anything to do."""
     block = _read_superblock(descriptor, path)
-    if block[VERSION_BYTE] != 3 or block[OFFSET_SIZE_BYTE] != 8 or block[FLAGS_BYTE] == 0:
+    if block[VERSION_BYTE] != 3 or block[OFFSET_SIZE_BYTE] != 8:
         return False
-    block[FLAGS_BYTE] = 0
-    block[CHECKSUM_START:] = lookup3(bytes(block[:CHECKSUM_START])).to_bytes(4, "little")
-    os.pwrite(descriptor, bytes(block), 0)
-    return True
+    end = _end_of_file(descriptor, path)
+    short = os.fstat(descriptor).st_size < end
+    if short:  # readers refuse a file shorter than it says; what is missing belongs to a frame that is not counted yet
+        os.ftruncate(descriptor, end)
+    marked = block[FLAGS_BYTE] != 0
+    if marked:
+        block[FLAGS_BYTE] = 0
+        block[CHECKSUM_START:] = lookup3(bytes(block[:CHECKSUM_START])).to_bytes(4, "little")
+        os.pwrite(descriptor, bytes(block), 0)
+    return marked or short
 
 
-def clear_writer_mark(path: str | Path) -> bool:
-    """Clear the mark that a killed writer left; True if there was one. Only for files that nobody is writing."""
+def repair(path: str | Path) -> bool:
+    """Make a file readable that a killed writer left; True if there was anything to do. Not for one that is being written."""
     path = Path(path)
     descriptor = os.open(path, os.O_RDWR)
     try:
-        return _clear_mark(descriptor, path)
+        return _repair(descriptor, path)
     finally:
         os.close(descriptor)
 
@@ -118,7 +136,7 @@ class GrowingFile:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        clear_writer_mark(self.path)
+        repair(self.path)
         self.file = _open_to_extend(self.path)
         if self.file.swmr_mode:  # HDF5 has handed out the file that is open already
             self.file.close()
@@ -128,12 +146,51 @@ class GrowingFile:
     def start(self) -> None:
         """From here on the file can be read by others at any time."""
         self.file.swmr_mode = True
-        _clear_mark(self._descriptor, self.path)
+        _repair(self._descriptor, self.path)
+
+    def reserve(self, n_bytes: int) -> None:
+        """Have room on the disk for ``n_bytes`` more, or raise OutputError before anything is changed.
+
+        HDF5 goes on after a write that failed: it would count a frame whose data are not there.
+        """
+        try:
+            os.posix_fallocate(self._descriptor, _end_of_file(self._descriptor, self.path), n_bytes + RESERVE)
+        except OSError as error:
+            if error.errno in (errno.EOPNOTSUPP, errno.EINVAL, errno.ENODEV):
+                return  # a file system that cannot tell
+            self._abandon()
+            raise OutputError(f"{self.path} cannot be written: {error.strerror}") from error
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Around all writing: a failed one (the disk is full) becomes an error for people, and the file stays readable."""
+        try:
+            yield
+        except (OSError, RuntimeError) as error:
+            reason = " ".join(str(error).split())
+            self._abandon()
+            raise OutputError(f"{self.path} cannot be written; is the disk full? HDF5 says: {reason}") from error
+
+    def _abandon(self) -> None:
+        """Close the HDF5 file without another byte going to the disk.
+
+        HDF5 cannot close a file that it cannot write, and crashes the process at its exit. So it gets memory to write to.
+        """
+        memory = os.memfd_create("abandoned")
+        os.dup2(memory, self.file.id.get_vfd_handle())
+        os.close(memory)
+        with suppress(OSError, RuntimeError):  # even memory may be out
+            self.file.close()
+        with suppress(OSError):
+            _repair(self._descriptor, self.path)
+            os.ftruncate(self._descriptor, _end_of_file(self._descriptor, self.path))
+        os.close(self._descriptor)
 
     def flush(self) -> None:
         """Hand everything to the operating system: it is there after ``kill -9``."""
-        self.file.flush()
-        _clear_mark(self._descriptor, self.path)
+        with self.writing():
+            self.file.flush()
+        _repair(self._descriptor, self.path)
 
     def sync(self) -> None:
         """Hand everything to the disk: it is there after a power failure."""
@@ -142,7 +199,9 @@ class GrowingFile:
 
     def close(self) -> None:
         if self.file:
+            self.flush()
             self.file.close()
+            os.ftruncate(self._descriptor, _end_of_file(self._descriptor, self.path))  # gives back what was reserved
             os.close(self._descriptor)
 
     def __enter__(self) -> GrowingFile:

@@ -181,7 +181,16 @@ class TrajectoryWriter:
         if not self._started:
             self._growing.start()
             self._started = True
-        self._datasets.append(snapshot, self._maker.frame(snapshot), between=self._growing.flush)
+        frame = self._maker.frame(snapshot)
+        size = sum(array.nbytes for array in frame.values())
+
+        def flush_the_rest() -> None:
+            self._growing.flush()
+            self._growing.reserve(size)
+
+        self._growing.reserve(size)
+        with self._growing.writing():
+            self._datasets.append(snapshot, frame, between=flush_the_rest)
         self._growing.flush()
 
     def flush(self) -> None:

@@ -37,7 +37,7 @@ def main(path, mode):
     elif mode == "die-marked":
         for k in range(3):
             writer.append(frame(positions, k))
-        growing._clear_mark = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+        growing._repair = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
         writer.append(frame(positions, 3))
 
 

@@ -1,6 +1,7 @@
 """The energy log, as text and as columns."""
 
 import csv
+import os
 
 import h5py
 import numpy as np
@@ -95,6 +96,14 @@ def test_without_a_box_there_is_no_volume(tmp_path):
     row = text_rows(tmp_path)[0]
     assert (row["volume (nm^3)"], row["density (g/cm^3)"]) == ("", "")
     assert np.isnan(columns(tmp_path)["volume"][0])
+
+
+def test_a_full_disk_is_an_error_for_people(tmp_path):
+    log = EnergyLog(tmp_path, TERMS)
+    os.dup2(full := os.open("/dev/full", os.O_WRONLY), log._text._file.fileno())
+    os.close(full)
+    with pytest.raises(OutputError, match=r"energies.csv cannot be written: No space left"):
+        fill(log, [0])
 
 
 def test_nothing_is_overwritten_and_missing_rows_are_named(tmp_path):

@@ -1,5 +1,6 @@
 """A trajectory can be read while it grows and after its writer was killed, and is resumed without a duplicate frame."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -15,7 +16,7 @@ import pytest
 from io_samples import TRICLINIC, moved, small_system, snapshot, source
 
 from mdsim.errors import OutputError
-from mdsim.io.growing import clear_writer_mark, lookup3, writer_mark
+from mdsim.io.growing import lookup3, repair, writer_mark
 from mdsim.io.h5md import TrajectorySettings, TrajectoryWriter, open_trajectory
 from mdsim.io.h5md_layout import SMALL_CHUNK_FRAMES
 from mdsim.io.size import estimate_size, readable_bytes
@@ -113,7 +114,7 @@ def test_kill_at_any_moment_then_read_and_resume(tmp_path, delay):
         process.send_signal(signal.SIGKILL)
         process.wait()
     if writer_mark(path):  # killed in the few microseconds in which the mark is on the disk
-        clear_writer_mark(path)
+        repair(path)
     n = assert_sound(path, least=1)
     keep = n // 2
     writer = TrajectoryWriter.resume(path, source(TOPOLOGY), EVERYTHING, keep)
@@ -139,12 +140,65 @@ def test_clearing_the_mark_changes_nothing_else(tmp_path):
     with writer_process(path, "die-marked") as process:
         process.wait()
     before = path.read_bytes()
-    assert clear_writer_mark(path)
-    assert not clear_writer_mark(path)
+    assert repair(path)
+    assert not repair(path)
     after = path.read_bytes()
     assert before[48:] == after[48:]
     assert [k for k in range(44) if before[k] != after[k]] == [11]
     assert assert_sound(path) in (3, 4)
+
+
+def test_a_write_that_fails_is_explained_and_loses_no_frame(tmp_path, monkeypatch):
+    path = tmp_path / "t.h5md"
+    writer = TrajectoryWriter.create(path, source(TOPOLOGY), EVERYTHING)
+    for k in range(3):
+        writer.append(frame(k))
+
+    def fail(dataset, value):
+        raise OSError("write failed,\n errno = 5")
+
+    monkeypatch.setattr("mdsim.io.h5md._append", fail)
+    with pytest.raises(OutputError, match=r"cannot be written; .* write failed, errno = 5"):
+        writer.append(frame(3))
+    writer.close()
+    assert writer_mark(path) == 0
+    assert assert_sound(path) == 3
+
+
+def test_a_full_disk_loses_no_frame(tmp_path, monkeypatch):
+    path = tmp_path / "t.h5md"
+    writer = TrajectoryWriter.create(path, source(TOPOLOGY), EVERYTHING)
+    for k in range(3):
+        writer.append(frame(k))
+
+    def no_space(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "posix_fallocate", no_space)
+    with pytest.raises(OutputError, match="cannot be written: No space left"):
+        writer.append(frame(3))
+    writer.close()
+    monkeypatch.undo()
+    assert writer_mark(path) == 0
+    assert assert_sound(path) == 3
+    writer = TrajectoryWriter.resume(path, source(TOPOLOGY), EVERYTHING, 3)
+    writer.append(frame(3))
+    writer.close()
+    assert assert_sound(path) == 4
+
+
+def test_a_file_shorter_than_it_says_is_made_whole(tmp_path):
+    path = tmp_path / "t.h5md"
+    writer = TrajectoryWriter.create(path, source(TOPOLOGY), EVERYTHING)
+    writer.append(frame(0))
+    writer.close()
+    size = path.stat().st_size
+    os.truncate(path, size - 8)
+    with pytest.raises(OSError, match="truncated"):
+        h5py.File(path, "r")
+    assert repair(path)
+    assert path.stat().st_size == size
+    h5py.File(path, "r").close()
 
 
 def test_checksum_is_jenkins_lookup3():
