@@ -48,7 +48,6 @@ class Constraints:
         masses = self.masses[view.ids]
         inverse = np.divide(1.0, masses, out=np.zeros_like(masses), where=masses > 0)
         self._ids = view.ids
-        self._masses = backend.asarray(masses)
         self._inverse_masses = backend.asarray(inverse)
 
         apex = local[table.settle[:, 0]]
@@ -86,7 +85,7 @@ class Constraints:
         threads, lattice = self.backend.n_threads, box.lattice
         if len(self._settle):
             self.backend.kernel("settle.settle_velocities")(
-                positions, lattice, self._settle, self._masses, velocities, threads
+                positions, lattice, self._settle, self._inverse_masses, velocities, threads
             )
         if len(self._pairs):
             self.backend.kernel("shake.rattle_velocities")(
