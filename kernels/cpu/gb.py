@@ -173,7 +173,7 @@ def born_integrals_chunk(xyz, lattice32, spheres, neck, neck_scale, cutoff2, n, 
             _, _, _, r2, r, inv_r = pair_distances(xyz, lattice32, i, j)
             h = sphere_integral(r, inv_r, rho[i], load(s, j, WIDTH))
             if neck_scale != 0.0:
-                reach = load(radius, j, WIDTH) + (radius[i] + np.float32(NECK_CUTOFF))
+                reach = (load(radius, j, WIDTH) + radius[i]) + NECK_CUTOFF
                 neck_part = neck_integral(r, load(d0[row], j, WIDTH), load(m0[row], j, WIDTH), reach)
                 h = fma(neck_part, neck_scale, h)
             counted = others(i, j, n) & (r2 <= cutoff2)
@@ -311,7 +311,7 @@ def born_forces_chunk(xyz, lattice32, spheres, neck, neck_scale, slopes, cutoff2
             slope_i = sphere_slope(r, inv_r, rho[i], load(s, j, WIDTH))
             slope_j = sphere_slope(r, inv_r, load(rho, j, WIDTH), s[i])
             if neck_scale != 0.0:
-                reach = load(radius, j, WIDTH) + (radius[i] + np.float32(NECK_CUTOFF))
+                reach = (load(radius, j, WIDTH) + radius[i]) + NECK_CUTOFF
                 neck_i = neck_slope(r, load(d0[row], j, WIDTH), load(m0[row], j, WIDTH), reach)
                 neck_j = neck_slope(r, load(d0_reversed[row], j, WIDTH), load(m0_reversed[row], j, WIDTH), reach)
                 slope_i = fma(neck_i, neck_scale, slope_i)

@@ -8,6 +8,7 @@ import pytest
 
 from mdsim.backends import get_backend
 from mdsim.box import Box
+from mdsim.errors import SimulationError
 from mdsim.forces.base import ForceBuffers, LocalView
 from mdsim.forces.bonded import bonded_term
 from mdsim.forcefield.cmap_coefficients import cmap_coefficients
@@ -233,6 +234,14 @@ def test_local_indices_and_ownership():
     forces, energy, _ = compute(only)
     assert np.array_equal(buffers.forces[0], forces[ids])
     assert buffers.energies.sum() == energy
+
+
+def test_entry_with_an_atom_out_of_reach_is_refused():
+    table = BondTable("HarmonicBondForce", np.array([[5, 2]], dtype=np.int32), np.full(1, 0.1), np.full(1, 1000.0))
+    to_local = np.full(N_ATOMS, -1, dtype=np.int32)
+    to_local[5] = 0
+    with pytest.raises(SimulationError, match=r"HarmonicBondForce: atoms \[5, 2\] of one bonds entry"):
+        bonded_term(table, get_backend("cpu", 1)).bind(LocalView(np.array([5], np.int32), to_local, 1))
 
 
 STRAIGHT = np.array([[0, 0, 0], [1, 0, 0], [2, 0, 0], [3, 0, 0], [3, 0, 0]]) * 0.1
