@@ -153,6 +153,8 @@ class GrowingFile:
 
         HDF5 goes on after a write that failed: it would count a frame whose data are not there.
         """
+        if not hasattr(os, "posix_fallocate"):  # macOS
+            return
         try:
             os.posix_fallocate(self._descriptor, _end_of_file(self._descriptor, self.path), n_bytes + RESERVE)
         except OSError as error:
@@ -176,9 +178,10 @@ class GrowingFile:
 
         HDF5 cannot close a file that it cannot write, and crashes the process at its exit. So it gets memory to write to.
         """
-        memory = os.memfd_create("abandoned")
-        os.dup2(memory, self.file.id.get_vfd_handle())
-        os.close(memory)
+        if hasattr(os, "memfd_create"):  # Linux
+            memory = os.memfd_create("abandoned")
+            os.dup2(memory, self.file.id.get_vfd_handle())
+            os.close(memory)
         with suppress(OSError, RuntimeError):  # even memory may be out
             self.file.close()
         with suppress(OSError):
