@@ -39,7 +39,7 @@ OWN_CONTROLS = {
 }
 
 #: handled together with others
-_NONBONDED = (openmm.NonbondedForce, openmm.CustomNonbondedForce, openmm.CMAPTorsionForce, openmm.CMMotionRemover)
+JOINT_TABLES = (openmm.NonbondedForce, openmm.CustomNonbondedForce, openmm.CMAPTorsionForce, openmm.CMMotionRemover)
 
 
 def compile_system(system: openmm.System, topology: openmm.app.Topology | None = None) -> CompiledSystem:
@@ -59,6 +59,7 @@ def compile_system(system: openmm.System, topology: openmm.app.Topology | None =
         The system is inconsistent: masses, numbers of particles, parameters that are no numbers.
     """
     describe = _describer(topology)
+    _refuse_unknown(system)
     masses = columns(([system.getParticleMass(i)] for i in range(system.getNumParticles())), 0, 1)[1][:, 0]
     check_system(system, masses, topology, describe)
     vectors = in_md_units(system.getDefaultPeriodicBoxVectors())
@@ -112,9 +113,6 @@ def _force_tables(system: openmm.System, vectors: np.ndarray) -> tuple[tuple[For
             tables.append(SIMPLE_TABLES[type(force)](force, label))
         elif type(force) in OWN_CONTROLS:
             notes.append(f"{class_name(force)} in the System is left out: {OWN_CONTROLS[type(force)]}")
-        elif not isinstance(force, _NONBONDED):
-            raise _unsupported_force(force, label)
-    _check_combination(forces)
     return tuple(t for t in tables if not _is_empty(t)), notes
 
 
@@ -151,11 +149,17 @@ def _check_combination(forces: list[tuple[openmm.Force, str]]) -> None:
         )
 
 
-def _unsupported_force(force: openmm.Force, label: str) -> UnsupportedError:
-    kind = class_name(force)
-    energy = f" with the energy '{force.getEnergyFunction()}'" if hasattr(force, "getEnergyFunction") else ""
-    named = "" if label == kind else f" '{label}'"
-    return UnsupportedError(f"mdsim does not compute {kind}{named}{energy}; docs/support.md lists what it computes")
+def _refuse_unknown(system: openmm.System) -> None:
+    """Every class of force is one that mdsim knows, and they go together."""
+    forces = list(zip(system.getForces(), force_labels(system), strict=True))
+    for force, label in forces:
+        if type(force) in SIMPLE_TABLES or type(force) in OWN_CONTROLS or isinstance(force, JOINT_TABLES):
+            continue
+        kind = class_name(force)
+        energy = f" with the energy '{force.getEnergyFunction()}'" if hasattr(force, "getEnergyFunction") else ""
+        named = "" if label == kind else f" '{label}'"
+        raise UnsupportedError(f"mdsim does not compute {kind}{named}{energy}; docs/support.md lists what it computes")
+    _check_combination(forces)
 
 
 def _site_links(sites: VirtualSiteTable) -> np.ndarray:

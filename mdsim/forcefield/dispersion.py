@@ -9,7 +9,8 @@ def lorentz_berthelot_types(sigma: np.ndarray, epsilon: np.ndarray) -> tuple[np.
     """Group atoms of equal parameters: (int64[t] counts, float64[t, t] a, float64[t, t] b) with u = a/r^12 - b/r^6."""
     kinds, counts = np.unique(np.column_stack([sigma, epsilon]), axis=0, return_counts=True)
     s = 0.5 * (kinds[:, None, 0] + kinds[None, :, 0])
-    four_epsilon = 4.0 * np.sqrt(kinds[:, None, 1] * kinds[None, :, 1])
+    with np.errstate(invalid="ignore"):  # a negative epsilon is reported with its atom when tables are checked
+        four_epsilon = 4.0 * np.sqrt(kinds[:, None, 1] * kinds[None, :, 1])
     return counts, four_epsilon * s**12, four_epsilon * s**6
 
 

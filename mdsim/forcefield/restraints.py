@@ -13,7 +13,6 @@ from mdsim.tables import DistanceRestraintTable, ForceTable, PairExceptionTable,
 POSITION_SHAPES: dict[str, tuple[str, ...]] = {
     "periodicdistance(x, y, z, x0, y0, z0)^2": ("x0", "y0", "z0"),
     "(x-x0)^2+(y-y0)^2+(z-z0)^2": ("x0", "y0", "z0"),
-    "pointdistance(x, y, z, x0, y0, z0)^2": ("x0", "y0", "z0"),
 }
 
 #: shapes (times k) of distance restraints; r0 and lower, upper are bounds of the flat part

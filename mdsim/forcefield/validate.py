@@ -13,6 +13,9 @@ from mdsim.errors import InputError
 from mdsim.forcefield.quantities import force_labels
 from mdsim.tables import ForceTable, NonbondedTable
 
+#: forces that hold parameters of every atom
+PER_ATOM = (openmm.NonbondedForce, openmm.CustomNonbondedForce, openmm.GBSAOBCForce, openmm.CustomGBForce)
+
 
 def check_system(
     system: openmm.System, masses: np.ndarray, topology: openmm.app.Topology | None, describe: Callable[[int], str]
@@ -27,8 +30,7 @@ def check_system(
             "add them (modeller: addExtraParticles)"
         )
     for force, label in zip(system.getForces(), force_labels(system), strict=True):
-        per_atom = not isinstance(force, openmm.CustomExternalForce) and hasattr(force, "getNumParticles")
-        if per_atom and force.getNumParticles() != n:
+        if isinstance(force, PER_ATOM) and force.getNumParticles() != n:
             raise InputError(f"the System holds {n} particles, its force '{label}' {force.getNumParticles()}")
     for i, mass in enumerate(masses.tolist()):
         if not mass >= 0.0 or mass == float("inf"):

@@ -78,7 +78,7 @@ def _site(atom: int, site: openmm.VirtualSite, describe: Callable[[int], str]) -
             local=tuple(md(component) for component in site.getLocalPosition()),
         )
     raise UnsupportedError(
-        f"{describe(atom)} is a {class_name(site)} with {len(parents)} parent(s), which mdsim does not compute; it knows "
+        f"{describe(atom)} is a {class_name(site)} of {len(parents)} parent(s) and a kind that mdsim does not compute; it knows "
         "TwoParticleAverageSite, ThreeParticleAverageSite, OutOfPlaneSite and LocalCoordinatesSite with up to three parents"
     )
 
