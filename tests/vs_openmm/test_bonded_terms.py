@@ -9,9 +9,9 @@ import pytest
 from mdsim.backends import get_backend
 from mdsim.box import Box
 from mdsim.errors import SimulationError
+from mdsim.forcefield.cmap_coefficients import cmap_coefficients
 from mdsim.forces.base import ForceBuffers, LocalView
 from mdsim.forces.bonded import bonded_term
-from mdsim.forcefield.cmap_coefficients import cmap_coefficients
 from mdsim.forces.restraints import restraint_term
 from mdsim.kernels.fixed_point import ENERGY_SCALE, FORCE_SCALE
 from mdsim.tables import (
