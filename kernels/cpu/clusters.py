@@ -133,10 +133,10 @@ def arrange_slots(column_start, has_lj, n_threads, keys, slot_atom, slot_source,
 
 
 @njit(cache=True, error_model="numpy")
-def _gather_chunk(positions, slot_source, lattice, first, last, reference, coordinates):
-    """Positions of the slots ``first`` to ``last`` and their largest squared displacement from the reference, nm^2."""
+def _gather_cluster(cluster, positions, slot_source, lattice, reference, coordinates):
+    """Positions of the 4 slots of a cluster and their largest squared displacement from the reference, nm^2."""
     largest = 0.0
-    for slot in range(first, last):
+    for slot in range(cluster * CLUSTER, (cluster + 1) * CLUSTER):
         atom = slot_source[slot]
         sx, sy, sz = positions[atom, 0], positions[atom, 1], positions[atom, 2]
         coordinates[0, slot], coordinates[1, slot], coordinates[2, slot] = sx, sy, sz
@@ -151,7 +151,7 @@ def _gather_chunk(positions, slot_source, lattice, first, last, reference, coord
 
 
 @njit(parallel=True, cache=True, error_model="numpy")
-def gather_slots(positions, slot_source, lattice, reference, n_threads, coordinates, displacement2):
+def gather_slots(positions, slot_source, lattice, reference, n_threads, coordinates, displacement2, largest2):
     """Positions in cluster order, and how far atoms have moved since the list was made.
 
     Parameters
@@ -161,12 +161,17 @@ def gather_slots(positions, slot_source, lattice, reference, n_threads, coordina
     lattice : float64[3, 3], nm; of the present box
     reference : int32[3, n_slots], positions when the list was made
     coordinates : int32[3, n_slots] OUTPUT
-    displacement2 : float64[T] OUTPUT, the largest squared displacement of each thread's atoms, nm^2
+    displacement2 : float64[n_slots / 4] OUTPUT, the largest squared displacement in each i-cluster, nm^2
+    largest2 : float64[T] OUTPUT, the largest of each thread
     """
-    n_slots = len(slot_source)
+    n_clusters = len(slot_source) // CLUSTER
     for t in prange(n_threads):
-        first, last = n_slots * t // n_threads, n_slots * (t + 1) // n_threads
-        displacement2[t] = _gather_chunk(positions, slot_source, lattice, first, last, reference, coordinates)
+        largest = 0.0
+        for cluster in range(n_clusters * t // n_threads, n_clusters * (t + 1) // n_threads):
+            d2 = _gather_cluster(cluster, positions, slot_source, lattice, reference, coordinates)
+            displacement2[cluster] = d2
+            largest = max(largest, d2)
+        largest2[t] = largest
 
 
 @njit(cache=True, error_model="numpy")

@@ -2,7 +2,8 @@
 
 Pall & Hess, Comput. Phys. Commun. 184, 2641 (2013). Row ci holds j-clusters in two groups: *masked* ones with W x 4 bits that say
 which pairs count (bit a * W + lane; off for exclusions, for an atom with itself and for pairs that another row has), and *plain* ones
-in which every pair counts. ``search`` lists by bounding boxes, ``prune`` keeps what has an atom pair within a radius.
+in which every pair counts. ``search`` lists by bounding boxes; ``sort_rows`` drops what is beyond the list radius and orders the plain entries by shells of
+distance, so that each step can stop at the shell that its atoms may have reached since (``trim_rows``).
 
 The nearest image is the int32 wrap. It holds for atoms closer than half the smallest width of the box, so for centres of clusters it
 may pick another image than for their atoms; where it could, only the distance between lattice planes is used, which holds for any image.
@@ -14,14 +15,14 @@ from numba import prange
 from mdsim.kernels.cpu import simd
 from mdsim.kernels.cpu.clusters import CLUSTER
 from mdsim.kernels.cpu.simd import (
-    broadcast,
     fma,
     load,
+    lowest,
     mask_from_bits,
     mask_to_bits,
     maximum,
+    minimum,
     to_float,
-    total,
     trailing_zeros,
 )
 
@@ -191,66 +192,115 @@ def search(n_threads, boxes, metric, grid, slots, exclusions, scratch, lists):
         search_chunk(t, n_threads, boxes, metric, grid, slots, exclusions, scratch, lists)
 
 
-# ---- pruning by atom distances -----------------------------------------------------------------------------------------
+# ---- sorting by atom distances -----------------------------------------------------------------------------------------
 
 
-def within(a, ci, cj, coordinates, lattice, radius2):
-    """Mask of the atoms of ``cj`` within the radius of atom ``a`` of ``ci``."""
+def distance2(a, ci, cj, coordinates, lattice):
+    """Squared distances of the atoms of ``cj`` from atom ``a`` of ``ci``, nm^2."""
     i = ci * CLUSTER + a
-    sx = to_float(coordinates[0, i] - load(coordinates[0], cj * WIDTH, WIDTH))
-    sy = to_float(coordinates[1, i] - load(coordinates[1], cj * WIDTH, WIDTH))
-    sz = to_float(coordinates[2, i] - load(coordinates[2], cj * WIDTH, WIDTH))
+    sx = to_float(load(coordinates[0], cj * WIDTH, WIDTH) - coordinates[0, i])
+    sy = to_float(load(coordinates[1], cj * WIDTH, WIDTH) - coordinates[1, i])
+    sz = to_float(load(coordinates[2], cj * WIDTH, WIDTH) - coordinates[2, i])
     dx = fma(sz, lattice[2, 0], fma(sy, lattice[1, 0], sx * lattice[0, 0]))
     dy = fma(sz, lattice[2, 1], sy * lattice[1, 1])
     dz = sz * lattice[2, 2]
-    return fma(dz, dz, fma(dy, dy, dx * dx)) < radius2
+    return fma(dz, dz, fma(dy, dy, dx * dx))
 
 
-def prune_row(ci, coordinates, lattice, radius2, source, kept):
-    """Copy the entries of one row that have an atom pair within the radius."""
-    plain_start, plain_end, plain, masked_start, masked_end, masked, masked_bits = source
-    kept_plain_end, kept_plain, kept_masked_end, kept_masked, kept_bits = kept
-    n = plain_start[ci]
-    for k in range(plain_start[ci], plain_end[ci]):
-        cj = np.int64(plain[k])
-        near = within(0, ci, cj, coordinates, lattice, radius2) | within(1, ci, cj, coordinates, lattice, radius2)
-        near = near | within(2, ci, cj, coordinates, lattice, radius2) | within(3, ci, cj, coordinates, lattice, radius2)
-        kept_plain[n] = cj
-        n += mask_to_bits(near) != 0
-    kept_plain_end[ci] = n
-    n = masked_start[ci]
-    for k in range(masked_start[ci], masked_end[ci]):
-        cj, bits = np.int64(masked[k]), masked_bits[k]
+def shell_of(ci, cj, coordinates, lattice, thresholds2):
+    """How many of the thresholds the closest atom pair reaches."""
+    d01 = minimum(distance2(0, ci, cj, coordinates, lattice), distance2(1, ci, cj, coordinates, lattice))
+    d23 = minimum(distance2(2, ci, cj, coordinates, lattice), distance2(3, ci, cj, coordinates, lattice))
+    closest2 = lowest(minimum(d01, d23))
+    shell = 0
+    while shell < len(thresholds2) and closest2 >= thresholds2[shell]:
+        shell += 1
+    return shell
+
+
+def sort_plain(ci, coordinates, lattice, thresholds2, first, last, plain, shell_end, scratch):
+    """Order the plain entries of one row by shells; those beyond the last threshold are dropped (past the row's end)."""
+    shells, copy = scratch
+    n_shells = len(thresholds2)
+    shell_end[ci, :] = 0
+    for k in range(first, last):
+        cj = plain[k]
+        shell = shell_of(ci, np.int64(cj), coordinates, lattice, thresholds2)
+        shells[k - first], copy[k - first] = shell, cj
+        if shell < n_shells:
+            shell_end[ci, shell] += 1
+    end = first
+    for shell in range(n_shells):  # counts to starts
+        end, shell_end[ci, shell] = end + shell_end[ci, shell], end
+    for k in range(last - first):
+        shell = shells[k]
+        if shell < n_shells:
+            plain[shell_end[ci, shell]] = copy[k]
+            shell_end[ci, shell] += 1  # which makes a start an end
+
+
+def prune_masked(ci, coordinates, lattice, radius2, first, last, masked, masked_bits):
+    """Keep the masked entries of one row that have a pair which counts within the radius; returns the new end."""
+    n = first
+    for k in range(first, last):
+        cj, bits = masked[k], masked_bits[k]
         near = mask_from_bits(np.uint64(0), WIDTH)
         for a in range(CLUSTER):
             allowed = mask_from_bits(bits >> np.uint64(a * WIDTH), WIDTH)
-            near = near | (allowed & within(a, ci, cj, coordinates, lattice, radius2))
-        if mask_to_bits(near) != 0:
-            kept_masked[n], kept_bits[n] = cj, bits
-            n += 1
-    kept_masked_end[ci] = n
+            near = near | (allowed & (distance2(a, ci, np.int64(cj), coordinates, lattice) < radius2))
+        masked[n], masked_bits[n] = cj, bits
+        n += mask_to_bits(near) != 0
+    return n
 
 
-def prune_chunk(first, last, coordinates, lattice, radius2, source, kept):
-    """Rows ``first`` to ``last``."""
-    for ci in range(first, last):
-        prune_row(ci, coordinates, lattice, radius2, source, kept)
+def sort_chunk(first_row, last_row, coordinates, lattice, thresholds2, rows, shell_end):
+    """Rows ``first_row`` to ``last_row``."""
+    plain_start, plain_end, plain, masked_start, masked_end, masked, masked_bits = rows
+    longest = 0
+    for ci in range(first_row, last_row):
+        longest = max(longest, plain_end[ci] - plain_start[ci])
+    scratch = (np.empty(longest, np.int32), np.empty(longest, np.int32))
+    for ci in range(first_row, last_row):
+        sort_plain(ci, coordinates, lattice, thresholds2, plain_start[ci], plain_end[ci], plain, shell_end, scratch)
+        first, last = masked_start[ci], masked_end[ci]
+        masked_end[ci] = prune_masked(ci, coordinates, lattice, thresholds2[-1], first, last, masked, masked_bits)
 
 
-def prune(n_threads, coordinates, lattice, radius2, row_bounds, source, kept):
-    """Keep the cluster pairs that have an atom pair which counts within a radius. May be done in place.
+def sort_rows(n_threads, coordinates, lattice, thresholds2, row_bounds, rows, shell_end):
+    """Order the entries of each row by the distance of their closest atom pair, in shells.
 
     Parameters
     ----------
     coordinates : int32[3, n_slots]
     lattice : float32[3, 3], nm
-    radius2 : float32, nm^2
+    thresholds2 : float32[S], nm^2, ascending
+        The inner radii of shells 1, 2, ... S - 1, squared, and the list radius; what is beyond it is dropped.
     row_bounds : int64[T + 1], rows of each thread
-    source : (plain_start, plain_end, plain, masked_start, masked_end, masked, masked_bits) as in ``search``
-    kept : (plain_end, plain, masked_end, masked, masked_bits) OUTPUT; rows start where they do in the source
+    rows : as in ``search``, changed in place
+    shell_end : int64[n_i, S] OUTPUT, where in the row each shell ends
     """
     for t in prange(n_threads):
-        prune_chunk(row_bounds[t], row_bounds[t + 1], coordinates, lattice, radius2, source, kept)
+        sort_chunk(row_bounds[t], row_bounds[t + 1], coordinates, lattice, thresholds2, rows, shell_end)
+
+
+def trim_rows(shell_end, displacement2, largest, cutoff, stretch, spacing, plain_end):
+    """End each row where its remaining shells are too far away to matter yet.
+
+    A shell beginning at distance d cannot hold a pair within the cutoff as long as stretch * (cutoff + D_i + D_max) <= d, with the
+    displacement D_i of the row's own atoms and the largest one, D_max, for the others.
+
+    Parameters
+    ----------
+    shell_end : int64[n_i, S]; shell k > 0 begins at cutoff + (k - 1) * spacing
+    displacement2 : float64[n_i], nm^2
+    largest, cutoff, spacing : float, nm
+    stretch : float, by how much lengths may have shrunk with the box since the list was made
+    plain_end : int64[n_i] OUTPUT
+    """
+    for ci in range(shell_end.shape[0]):
+        reach = stretch * (cutoff + largest + np.sqrt(displacement2[ci]))
+        shell = np.int64(np.ceil((reach - cutoff) / spacing - 1e-9))
+        plain_end[ci] = shell_end[ci, min(max(shell, 0), shell_end.shape[1] - 1)]
 
 
 def balance(n_threads, plain_start, plain_end, masked_start, masked_end, row_bounds):
@@ -277,22 +327,23 @@ _TEMPLATES = [
     (search_row, simd.INTERNAL),
     (search_chunk, simd.INTERNAL),
     (search, {"parallel": True}),
-    (within, simd.INLINE),
-    (prune_row, simd.INTERNAL),
-    (prune_chunk, simd.INTERNAL),
-    (prune, {"parallel": True}),
+    (distance2, simd.INLINE),
+    (shell_of, simd.INLINE),
+    (sort_plain, simd.INTERNAL),
+    (prune_masked, simd.INTERNAL),
+    (sort_chunk, simd.INTERNAL),
+    (sort_rows, {"parallel": True}),
+    (trim_rows, {}),
     (balance, {}),
 ]
 _by_width = {}
 
 
 def kernels(width):
-    """The functions of this module compiled for W lanes: a dict with ``search``, ``prune``, ``balance``."""
+    """The functions of this module compiled for W lanes: a dict with ``search``, ``sort_rows``, ``trim_rows``, ``balance``."""
     if width not in _by_width:
         _by_width[width] = simd.specialise(
             _TEMPLATES, globals(), f"w{width}", {"WIDTH": width}, cache=True, error_model="numpy"
         )
     return _by_width[width]
 
-
-__all__ = ["broadcast", "kernels", "total"]

@@ -441,6 +441,16 @@ def total(typingctx, a):
 
 
 @intrinsic
+def lowest(typingctx, a):
+    """Smallest lane of float32 or float64 lanes, none of which is NaN."""
+
+    def codegen(context, builder, sig, args):
+        return _call_intrinsic(builder, "llvm.vector.reduce.fmin", sig.args[0].llvm.element, args)
+
+    return signature(a.element, a), codegen
+
+
+@intrinsic
 def mask_from_bits(typingctx, bits, width):
     """Mask whose lane k is bit k of the integer."""
     if not isinstance(width, types.IntegerLiteral):

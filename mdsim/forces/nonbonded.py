@@ -71,8 +71,8 @@ class PairTerm:
     backend : Backend
     box : Box
         Decides between the orthorhombic and the triclinic kernel.
-    buffer, inner_buffer : float
-        nm beyond the cutoff, of the searched and of the pruned pair list (see ``PairList``). They change no result.
+    buffer : float, optional
+        nm by which the pair list reaches beyond the cutoff (see ``PairList``). It changes no result.
     width : int, optional
         SIMD width (4, 8, 16); None: what suits the CPU. It changes no result.
     """
@@ -85,7 +85,6 @@ class PairTerm:
         backend: Backend,
         box: Box,
         buffer: float | None = None,
-        inner_buffer: float | None = None,
         width: int | None = None,
         origin: tuple[int, int, int] = (0, 0, 0),
     ) -> None:
@@ -93,7 +92,7 @@ class PairTerm:
         self.energy_labels = (table.lj_label, table.label, table.lj_label)
         self.table, self.backend = table, backend
         self.slot = 0
-        self._list_options = {"buffer": buffer, "inner_buffer": inner_buffer, "width": width, "origin": origin}
+        self._list_options = {"buffer": buffer, "width": width, "origin": origin}
         self._parameters = AtomParameters(table)
         self._ewald = table.method in ("PME", "LJPME")
         self._triclinic = not box.orthorhombic

@@ -1,14 +1,14 @@
-"""The cluster pair list of a rank: made by bounding boxes, pruned by distances, and valid by measured displacement.
+"""The cluster pair list of a rank: made by bounding boxes, sorted by distance, and valid by measured displacement.
 
-Two lists are kept. The *outer* one, of radius cutoff + buffer, is searched for on the column grid when it has to be. The *inner*
-one, of radius cutoff + inner_buffer, is pruned out of it, more often and at little cost, and is what forces are computed from.
+A cluster pair whose closest atoms were d apart when the list was made, in a box B_old, cannot have a pair within the cutoff as long as
 
-A list of radius R made in a box B_old is complete for the cutoff as long as
+    rho * (cutoff + D_i + D_j) <= d,      rho = largest singular value of B_new^-1 B_old (1 while the box is the same)
 
-    rho * (cutoff + 2 * displacement) <= R,      rho = largest singular value of B_new^-1 B_old (1 while the box is the same)
+with D the largest displacement in each cluster since then, in box fractions, measured in the present box: for its atoms
+|ds B_new| >= |ds_old B_new| - D_i - D_j and |ds_old B_new| >= |ds_old B_old| / rho. Nothing here is statistical.
 
-with the largest displacement of an atom since then, in box fractions, measured in the present box: of a pair not in the list
-|ds B_new| >= |ds_old B_new| - 2 displacement and |ds_old B_new| >= |ds_old B_old| / rho >= R / rho. Nothing here is statistical.
+So the list is made with a radius of cutoff + buffer, each row sorted into shells of d. Each step computes the shells that the atoms
+may have brought within the cutoff by then, few at first; when the list radius itself is reached, the list is made anew.
 """
 
 from __future__ import annotations
@@ -22,9 +22,13 @@ from mdsim.backends.base import Backend
 from mdsim.box import Box
 from mdsim.errors import InputError
 
+#: shells between the cutoff and the list radius
+N_SHELLS = 16
 #: relative; covers the float32 arithmetic of the search and of the force kernel (each below 1e-6)
 ROUNDING = 1e-5
 CLUSTER = 4
+#: nm; for water at 300 K the list then lives some 16 steps of 2 fs
+DEFAULT_BUFFER = 0.2
 
 
 def box_stretch(old: Box, new: Box) -> float:
@@ -76,10 +80,6 @@ class ClusterRows:
         )  # fmt: skip
 
     @property
-    def pruned_arrays(self) -> tuple[np.ndarray, ...]:
-        return self.plain_end, self.plain, self.masked_end, self.masked, self.masked_bits
-
-    @property
     def n_cluster_pairs(self) -> int:
         return int((self.plain_end - self.plain_start).sum() + (self.masked_end - self.masked_start).sum())
 
@@ -106,14 +106,14 @@ class PairList:
         Pairs left out.
     has_lj : bool[n_atoms]
         Atoms with Lennard-Jones parameters, which come first in their cluster.
-    buffer, inner_buffer : float
-        nm beyond the cutoff of the outer and the inner list.
+    buffer : float
+        nm beyond the cutoff. A larger one makes the list live longer and the making of it dearer.
     width : int, optional
         SIMD width: atoms of a j-cluster.
-    axes : sequence of three int
-        Which of the box axes play x, y and z of the column grid. Like ``origin`` it changes no result.
-    origin : sequence of three int
+    origin : three int
         Box fraction (int32) at which the grid begins.
+
+    Neither the buffer nor the width nor the origin changes a bit of what is computed from the list.
     """
 
     def __init__(
@@ -123,22 +123,21 @@ class PairList:
         n_atoms: int,
         exclusions: np.ndarray,
         has_lj: np.ndarray,
-        buffer: float = 0.2,
-        inner_buffer: float = 0.08,
+        buffer: float = DEFAULT_BUFFER,
         width: int | None = None,
         origin: tuple[int, int, int] = (0, 0, 0),
     ) -> None:
         if not cutoff > 0.0:
             raise InputError(f"the cutoff must be positive, got {cutoff} nm")
-        if not (buffer >= 0.0 and inner_buffer >= 0.0):
-            raise InputError(f"pair-list buffers must not be negative, got {buffer} and {inner_buffer} nm")
+        if not 0.0 <= buffer < math.inf:
+            raise InputError(f"the pair-list buffer must be a length and not negative, got {buffer} nm")
         self.backend, self.cutoff, self.n_atoms = backend, cutoff, n_atoms
-        self.buffer, self.inner_buffer = buffer, min(inner_buffer, buffer)
+        self.buffer = buffer
         self.width = width or backend.kernel("simd.default_width")()
         self.origin = np.array(origin, np.int32)
         self.has_lj = backend.asarray(has_lj, np.bool_)
         self.exclusions = exclusions_by_atom(np.asarray(exclusions, np.int32).reshape(-1, 2), n_atoms)
-        self.n_rebuilds = self.n_prunes = self.n_updates = 0
+        self.n_rebuilds = self.n_updates = 0
         self.n_slots = 0
 
         self._kernels = backend.kernel("pair_list.kernels")(self.width)
@@ -148,10 +147,9 @@ class PairList:
         self._rank_in_column = backend.zeros(n_atoms, np.int32)
         self.slot_of_atom = backend.zeros(n_atoms, np.int32)
         self.row_bounds = backend.zeros(backend.n_threads + 1, np.int64)
-        self._displacement2 = backend.zeros(backend.n_threads, np.float64)
+        self._largest2 = backend.zeros(backend.n_threads, np.float64)
         self._plain_space = self._masked_space = 0
-        self._outer: Reference | None = None
-        self._inner: Reference | None = None
+        self._reference: Reference | None = None
         self._checked_box: Box | None = None
 
     # ---- each step ------------------------------------------------------------------------------------------------------
@@ -160,19 +158,14 @@ class PairList:
         """Bring ``coordinates`` and ``rows`` up to date with positions int32[n, 3]; returns whether the list was rebuilt."""
         self.n_updates += 1
         self._check_box(box)
-        if self._inner is not None and self._covers(self._inner, self.cutoff, positions, box):
+        if self._reference is not None and self._follow(self._reference, positions, box):
             return False
-        if self._outer is not None and self._inner is not None:
-            radius = self._inner_radius(box)
-            if self._covers(self._outer, radius, positions, box):
-                self._prune(radius, box)
-                return False
         self._rebuild(positions, box)
         return True
 
     def invalidate(self) -> None:
         """Rebuild at the next update (atoms were renumbered or migrated)."""
-        self._outer = self._inner = None
+        self._reference = None
 
     def _check_box(self, box: Box) -> None:
         if box is self._checked_box:
@@ -185,21 +178,32 @@ class PairList:
             )
         self._checked_box = box
 
-    def _covers(self, reference: Reference, radius: float, positions: np.ndarray, box: Box) -> bool:
-        """Load the positions; is every pair within ``radius`` in the list made at the reference?"""
+    def _gather(self, reference: np.ndarray, positions: np.ndarray, box: Box) -> float:
+        """Load the positions; the largest displacement from the reference coordinates, nm."""
         self._kernels["gather_slots"](
-            positions, self.slot_source, box.lattice, reference.coordinates, self.backend.n_threads,
-            self.coordinates, self._displacement2,
+            positions, self.slot_source, box.lattice, reference, self.backend.n_threads,
+            self.coordinates, self._displacement2, self._largest2,
         )  # fmt: skip
+        return math.sqrt(float(self._largest2.max()))
+
+    def _follow(self, reference: Reference, positions: np.ndarray, box: Box) -> bool:
+        """Take the list made at the reference to the present positions, or find that it does not reach so far."""
+        largest = self._gather(reference.coordinates, positions, box)
         if math.isinf(reference.radius):
             return True
-        displacement = math.sqrt(float(self._displacement2.max()))
-        return box_stretch(reference.box, box) * (radius + 2.0 * displacement) <= reference.radius
+        stretch = box_stretch(reference.box, box)
+        if stretch * (self.cutoff + 2.0 * largest) > reference.radius:
+            return False
+        self._trim(largest, stretch, reference.radius)
+        return True
 
-    def _inner_radius(self, box: Box) -> float:
-        return min(self.cutoff + self.inner_buffer, self._outer_radius(box))
+    def _trim(self, largest: float, stretch: float, radius: float) -> None:
+        spacing = max(radius - self.cutoff, 1e-6) / N_SHELLS
+        self._kernels["trim_rows"](
+            self._shell_end, self._displacement2, largest, self.cutoff, stretch, spacing, self.rows.plain_end
+        )
 
-    def _outer_radius(self, box: Box) -> float:
+    def _list_radius(self, box: Box) -> float:
         """List radius, nm: at most half the smallest width, beyond which the nearest image is not the int32 wrap."""
         if not box.periodic:
             return self.cutoff + self.buffer
@@ -209,33 +213,26 @@ class PairList:
 
     def _rebuild(self, positions: np.ndarray, box: Box) -> None:
         self.n_rebuilds += 1
-        radius = self._outer_radius(box)
+        radius = self._list_radius(box)
         grid = self._make_clusters(positions, box, radius)
         self._search(box, radius, grid)
-        self._balance(self.outer_rows)
-        if math.isinf(radius):
-            self.rows = self.outer_rows
-        else:
-            self._prune_rows(self.outer_rows, radius, box, self.outer_rows)
-            self._balance(self.outer_rows)
-        self._outer = Reference(self.coordinates.copy(), box, radius)
-        self._prune(self._inner_radius(box), box)
-
-    def _prune(self, radius: float, box: Box) -> None:
-        """Make the inner list out of the outer one."""
+        self._balance()
         if math.isfinite(radius):
-            self.n_prunes += 1
-            self._prune_rows(self.outer_rows, radius, box, self.rows)
-            self._balance(self.rows)
-        self._inner = Reference(self.coordinates.copy(), box, radius)
+            self._sort_rows(box, radius)
+            self._trim(0.0, 1.0, radius)
+            self._balance()
+        self._reference = Reference(self.coordinates.copy(), box, radius)
 
-    def _prune_rows(self, source: ClusterRows, radius: float, box: Box, kept: ClusterRows) -> None:
-        self._kernels["prune"](
-            self.backend.n_threads, self.coordinates, box.lattice.astype(np.float32),
-            np.float32((radius * (1.0 + ROUNDING)) ** 2), self.row_bounds, source.arrays, kept.pruned_arrays,
+    def _sort_rows(self, box: Box, radius: float) -> None:
+        shells = np.linspace(self.cutoff, radius, N_SHELLS + 1) * (1.0 + ROUNDING)
+        self._kernels["sort_rows"](
+            self.backend.n_threads, self.coordinates, box.lattice.astype(np.float32), (shells**2).astype(np.float32),
+            self.row_bounds, self.rows.arrays, self._shell_end,
         )  # fmt: skip
 
-    def _balance(self, rows: ClusterRows) -> None:
+    def _balance(self) -> None:
+        """Share the rows between the threads."""
+        rows = self.rows
         self._kernels["balance"](
             self.backend.n_threads, rows.plain_start, rows.plain_end, rows.masked_start, rows.masked_end, self.row_bounds
         )
@@ -271,9 +268,8 @@ class PairList:
         k["arrange_slots"](
             column_start, self.has_lj, threads, self._keys, self.slot_atom, self.slot_source, self.slot_of_atom, self.n_lj
         )
-        k["gather_slots"](
-            positions, self.slot_source, box.lattice, self.coordinates, threads, self.coordinates, self._displacement2
-        )
+        self._gather(self.coordinates, positions, box)
+        self._displacement2[:] = 0.0
         for size, boxes in ((CLUSTER, self._i_boxes), (self.width, self._j_boxes)):
             k["bounding_boxes"](self.coordinates, size, origin, box.lattice, *boxes)
         reach = (radius if math.isfinite(radius) else 1e6) / box.widths * 2.0**32 * (1.0 + ROUNDING)
@@ -288,6 +284,8 @@ class PairList:
         self.n_lj = zeros(n_i, np.int32)
         self.coordinates = zeros((3, n_slots), np.int32)
         self._keys = zeros(n_slots, np.uint64)
+        self._displacement2 = zeros(n_i, np.float64)
+        self._shell_end = zeros((n_i, N_SHELLS + 1), np.int64)
         self._i_boxes, self._j_boxes = (
             (zeros((3, n), np.int32), zeros((3, n), np.float32), zeros((3, n), np.float32))
             for n in (n_i, n_j + self.width)
@@ -301,10 +299,10 @@ class PairList:
 
     def _allocate_rows(self) -> None:
         sizes = (self.n_slots // CLUSTER, self._plain_space, self._masked_space)
-        self.outer_rows, self.rows = ClusterRows.empty(*sizes), ClusterRows.empty(*sizes)
+        self.rows = ClusterRows.empty(*sizes)
 
     def _search(self, box: Box, radius: float, grid: tuple) -> None:
-        """Outer list by bounding boxes; where it does not fit, make room and repeat."""
+        """List by bounding boxes; where it does not fit, make room and repeat."""
         threads = self.backend.n_threads
         finite = radius if math.isfinite(radius) else 1e6
         metric = (
@@ -317,7 +315,7 @@ class PairList:
         while True:
             self._kernels["search"](
                 threads, (*self._i_boxes, *self._j_boxes), metric, grid, (self.slot_atom, self.slot_of_atom),
-                self.exclusions, self._scratch, (*self.outer_rows.arrays, needed),
+                self.exclusions, self._scratch, (*self.rows.arrays, needed),
             )  # fmt: skip
             plain, masked = (int(n) * threads for n in needed.max(axis=0))
             if plain <= self._plain_space and masked <= self._masked_space:
@@ -325,5 +323,3 @@ class PairList:
             self._plain_space = max(self._plain_space, plain + plain // 8)
             self._masked_space = max(self._masked_space, masked + masked // 8)
             self._allocate_rows()
-        self.rows.plain_start[:] = self.outer_rows.plain_start
-        self.rows.masked_start[:] = self.outer_rows.masked_start
