@@ -224,18 +224,13 @@ class CompiledSystem:
     periodic: bool
     default_vectors: np.ndarray  # float64[3, 3] nm
     remove_cm_frequency: int = 0  # steps; 0: never
+    #: int32[k, 2] pairs of neighbouring atoms (bonds, constraints, sites and parents) that tie the molecules together
+    molecule_links: np.ndarray = field(default_factory=lambda: np.zeros((0, 2), np.int32))
     notes: tuple[str, ...] = field(default=())  # what was left out and why, for people
 
     @property
     def n_atoms(self) -> int:
         return len(self.masses)
-
-    def links(self) -> np.ndarray:
-        """int32[k, 2]: pairs of atoms that tie each molecule together, whatever it is tied by."""
-        follows = np.ones(self.n_atoms, dtype=bool)
-        follows[self.molecule_start[:-1]] = False  # the first atom of a molecule follows none
-        here = np.flatnonzero(follows)
-        return np.stack([self.molecule_atoms[here - 1], self.molecule_atoms[here]], axis=1).astype(np.int32)
 
     @property
     def degrees_of_freedom(self) -> int:

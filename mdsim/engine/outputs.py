@@ -7,7 +7,6 @@ from mdsim.engine.simulation import Simulation
 from mdsim.io.checkpoint import Checkpoint
 from mdsim.io.h5md import TrajectorySettings, TrajectorySource
 from mdsim.reporters import EnergyReporter, Reporter, TrajectoryReporter
-from mdsim.tables import NonbondedTable
 
 TRAJECTORY_FILE = "trajectory.h5md"
 #: everything that the reporters write
@@ -19,11 +18,12 @@ def make_reporters(config: RunConfig, sim: Simulation, checkpoint: Checkpoint | 
     counts = checkpoint.counts if checkpoint is not None else {}
     output, reporters = config.output, list[Reporter]()
     if output.trajectory:
+        assert sim.topology is not None
         reporters.append(
             TrajectoryReporter(
                 output.directory / TRAJECTORY_FILE,
                 config.every(output.trajectory.interval),
-                trajectory_source(sim),
+                TrajectorySource.from_system(sim.system, sim.topology),
                 trajectory_settings(config),
                 n_frames=counts.get("trajectory"),
             )
@@ -47,17 +47,4 @@ def trajectory_settings(config: RunConfig) -> TrajectorySettings:
     assert wanted
     return TrajectorySettings(
         selection=wanted.selection, precision=wanted.precision, velocities=wanted.velocities, forces=wanted.forces
-    )
-
-
-def trajectory_source(sim: Simulation) -> TrajectorySource:
-    """The names and links of the system for the trajectory."""
-    assert sim.topology is not None
-    charges = next((t.charge for t in sim.system.forces if isinstance(t, NonbondedTable)), None)
-    return TrajectorySource(
-        topology=sim.topology,
-        periodic=sim.system.periodic,
-        masses=sim.system.masses,
-        charges=charges,
-        more_links=sim.system.links(),
     )

@@ -26,6 +26,7 @@ from mdsim.integrators import make_integrator
 from mdsim.io.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from mdsim.io.fingerprint import system_fingerprint
 from mdsim.kernels.fixed_point import FORCE_SCALE
+from mdsim.molecules import boxes_to_whole, spanning_forest
 from mdsim.reporters import Reporter
 from mdsim.state import Snapshot, State
 from mdsim.tables import CompiledSystem
@@ -100,7 +101,7 @@ class Simulation:
         if x is None:
             raise InputError("a simulation needs positions: float[n_atoms, 3] in nm, or an openmm Quantity")
         box = _box(self.system, x, vectors)
-        fractions, images = box.fractions(x)
+        fractions, images = _whole_molecules(box, x, self.system)
         v = np.zeros_like(x) if velocities is None else _in_nm(velocities, self.system.n_atoms)
         assert v is not None
         self.domain = Domain(self.comm, self.backend, self.system.n_atoms)
@@ -361,6 +362,18 @@ def _box(system: CompiledSystem, positions: np.ndarray, vectors: np.ndarray | No
     if not system.periodic:
         return Box.for_isolated(positions)
     return Box(system.default_vectors if vectors is None else vectors)
+
+
+def _whole_molecules(box: Box, positions: np.ndarray, system: CompiledSystem) -> tuple[np.ndarray, np.ndarray]:
+    """Fixed-point positions int32[n, 3], and images int32[n, 3] by which each molecule is in one piece.
+
+    Files may hold molecules cut at the faces of the box; a barostat moves them by their centre, which must be one.
+    """
+    fractions, images = box.fractions(positions)
+    if box.periodic and len(system.molecule_links):
+        forest = spanning_forest(system.n_atoms, system.molecule_links)
+        images += boxes_to_whole(fractions, images.astype(np.int64), forest).astype(np.int32)
+    return fractions, images
 
 
 def _with_seed(integrator: Mapping[str, Any], seed: int) -> dict[str, Any]:

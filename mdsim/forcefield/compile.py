@@ -70,9 +70,8 @@ def compile_system(system: openmm.System, topology: openmm.app.Topology | None =
     constraints = sort_constraints(pairs, distance[:, 0], masses, describe)
     group_links = np.concatenate([pairs, _site_links(sites)])
     group_atoms, group_start = partition(len(masses), group_links)
-    molecule_atoms, molecule_start = partition(
-        len(masses), np.concatenate([group_links, _bond_links(forces, topology)])
-    )
+    molecule_links = np.concatenate([group_links, _bond_links(forces, topology)])
+    molecule_atoms, molecule_start = partition(len(masses), molecule_links)
     nonbonded_table = next((t for t in forces if isinstance(t, NonbondedTable)), None)
     return CompiledSystem(
         masses=masses,
@@ -83,6 +82,7 @@ def compile_system(system: openmm.System, topology: openmm.app.Topology | None =
         group_start=group_start,
         molecule_atoms=molecule_atoms,
         molecule_start=molecule_start,
+        molecule_links=molecule_links.astype(np.int32),
         periodic=_is_periodic(system, nonbonded_table),
         default_vectors=vectors,
         remove_cm_frequency=_cm_frequency(system),

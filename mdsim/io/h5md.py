@@ -65,7 +65,7 @@ class TrajectorySource:
             periodic=system.periodic,
             masses=system.masses,
             charges=charges[0] if charges else None,
-            more_links=system.links(),
+            more_links=system.molecule_links,
             provenance=dict(provenance or {}),
         )
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from mdsim.box import Box
-from mdsim.io.selection import Molecules, connected, find_molecules, molecule_links, solvent_molecules
-from mdsim.kernels.fixed_point import FRACTION_BITS, FRACTION_SCALE
+from mdsim.io.selection import Molecules, find_molecules, molecule_links, solvent_molecules
+from mdsim.kernels.fixed_point import FRACTION_SCALE
+from mdsim.molecules import boxes_to_whole, nearest_boxes, spanning_forest
 from mdsim.topology import Topology
 
 #: atoms by which the nearest image of a molecule is found: of the molecule, and of what is placed already
@@ -64,22 +65,11 @@ class Imager:
         fractions = positions[self.needed]
         counts = np.zeros(fractions.shape, np.int64) if images is None else images[self.needed].astype(np.int64)
         if box.periodic:
-            counts += self._whole(fractions, counts)
+            counts += boxes_to_whole(fractions, counts, self.parent)
             counts -= self._boxes_away(fractions, counts)[self.label]
             self._place_solutes(fractions, counts, box.lattice)
         chosen: np.ndarray = counts[self.wanted]
         return chosen
-
-    def _whole(self, fractions: np.ndarray, counts: np.ndarray) -> np.ndarray:
-        """int64[p, 3] boxes that bring each atom to the nearest image of its parent, down from the molecule's root."""
-        shift = _nearest(fractions, counts, fractions[self.parent], counts[self.parent])
-        if not shift.any():
-            return shift
-        ancestor = self.parent
-        while (ancestor != ancestor[ancestor]).any():  # path doubling: log2(longest chain) passes
-            shift = shift + shift[ancestor]
-            ancestor = ancestor[ancestor]
-        return shift
 
     def _boxes_away(self, fractions: np.ndarray, counts: np.ndarray) -> np.ndarray:
         """int64[molecules, 3]: how many boxes each molecule's centre (plain mean) is from the one at the origin."""
@@ -94,17 +84,9 @@ class Imager:
         placed = self.placing[0]
         for molecule in self.placing[1:]:
             i, j = _closest(fractions, _thinned(molecule, PROBE_ATOMS), _thinned(placed, REFERENCE_ATOMS), lattice)
-            shift = _nearest(fractions[i], counts[i], fractions[j], counts[j])
+            shift = nearest_boxes(fractions[i], counts[i], fractions[j], counts[j])
             counts[self.label == self.label[i]] += shift
             placed = np.concatenate([placed, molecule])
-
-
-def _nearest(s: np.ndarray, images: np.ndarray, other: np.ndarray, other_images: np.ndarray) -> np.ndarray:
-    """int64[..., 3] boxes that bring the atom ``s + images`` to the image nearest to ``other + other_images``."""
-    difference = s.astype(np.int64) - other
-    nearest = difference.astype(np.int32)  # keeps the low 32 bits: the nearest image
-    boxes: np.ndarray = ((nearest - difference) >> FRACTION_BITS) - (images - other_images)
-    return boxes
 
 
 def _closest(fractions: np.ndarray, probe: np.ndarray, reference: np.ndarray, lattice: np.ndarray) -> tuple[int, int]:
@@ -130,25 +112,3 @@ def _within(links: np.ndarray, atoms: np.ndarray, n: int) -> np.ndarray:
     renamed = new[links]
     within: np.ndarray = renamed[(renamed >= 0).all(axis=1)]
     return within
-
-
-def spanning_forest(n: int, links: np.ndarray) -> np.ndarray:
-    """int64[n] parent of each atom in a breadth-first tree of its molecule; the first atom of each is its own parent."""
-    if len(links) == 0:
-        return np.arange(n)
-    start, end = np.concatenate([links, links[:, ::-1]]).T
-    order = np.argsort(start, kind="stable")
-    neighbours, first = end[order], np.searchsorted(start[order], np.arange(n + 1))
-    parent = np.full(n, -1, dtype=np.int64)
-    label, _ = connected(n, links)
-    _, frontier = np.unique(label, return_index=True)
-    parent[frontier] = frontier
-    while len(frontier):
-        degree = first[frontier + 1] - first[frontier]
-        offset = np.arange(degree.sum()) - np.repeat(np.cumsum(degree) - degree, degree)
-        child, of = neighbours[np.repeat(first[frontier], degree) + offset], np.repeat(frontier, degree)
-        new = parent[child] < 0
-        child, which = np.unique(child[new], return_index=True)
-        parent[child] = of[new][which]
-        frontier = child
-    return parent

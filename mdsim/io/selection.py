@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mdsim.errors import InputError
+from mdsim.molecules import connected
 from mdsim.topology import Topology
 
 AMINO_ACIDS = frozenset(
@@ -67,19 +68,6 @@ def molecule_links(topology: Topology, more_links: np.ndarray | None = None) -> 
     label, _ = connected(topology.n_atoms, links)
     more = np.reshape(more_links, (-1, 2))
     return np.concatenate([links, more[label[more[:, 0]] != label[more[:, 1]]]])
-
-
-def connected(n: int, links: np.ndarray) -> tuple[np.ndarray, int]:
-    """Connected component of each of n atoms, int64[n], numbered by first atom; and how many there are."""
-    from scipy.sparse import coo_matrix
-    from scipy.sparse.csgraph import connected_components
-
-    graph = coo_matrix((np.ones(len(links), dtype=np.int8), (links[:, 0], links[:, 1])), shape=(n, n))
-    count, label = connected_components(graph, directed=False)
-    _, first = np.unique(label, return_index=True)
-    rank = np.empty(count, dtype=np.int64)
-    rank[np.argsort(first)] = np.arange(count)
-    return rank[label], int(count)
 
 
 def solvent_molecules(topology: Topology, molecules: Molecules) -> np.ndarray:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from functools import cache
 
+import numpy as np
 import pytest
 
 from mdsim.config import load_input
@@ -25,6 +26,8 @@ VARIANTS = {
     "SIMD width 16": (1, {"simd_width": 16}),
 }
 STEPS = 40
+LANGEVIN = {"kind": "langevin-middle", "timestep": 0.002, "temperature": 300.0, "friction": 5.0}
+BAROSTAT = {"kind": "isotropic", "pressure": 1.0, "frequency": 8}
 
 
 @cache
@@ -44,8 +47,8 @@ def simulation(threads: int = 1, **options) -> Simulation:
         names,
         positions,
         box_vectors=vectors,
-        integrator={"kind": "langevin-middle", "timestep": 0.002, "temperature": 300.0, "friction": 5.0},
-        barostat={"kind": "isotropic", "pressure": 1.0, "frequency": 8},
+        integrator=LANGEVIN,
+        barostat=BAROSTAT,
         threads=threads,
         seed=11,
         force_options=ForceOptions(**options),
@@ -107,6 +110,24 @@ def test_looking_changes_nothing():
     _ = sim.energies, sim.forces, sim.temperature
     sim.run(STEPS - 7)
     assert digest(sim) == plain_run()
+
+
+def test_molecules_cut_at_the_faces_of_the_box():
+    """Files may hold each atom in the box by itself; the barostat moves whole molecules all the same."""
+    whole = simulation()
+    system, names, positions, vectors = alanine_dipeptide()
+    box = whole.state.box
+    wrapped = box.cartesian(whole.state.positions)
+    assert np.abs(wrapped - positions).max() > 1.0
+    again = Simulation(
+        system, names, wrapped, box_vectors=vectors, velocities=whole.velocities, seed=11,
+        integrator=LANGEVIN, barostat=BAROSTAT,
+    )  # fmt: skip
+    again.run(16)
+    whole.run(16)
+    assert again.state.extra["barostat_totals"].tolist() == whole.state.extra["barostat_totals"].tolist()
+    assert np.array_equal(again.state.positions, whole.state.positions)
+    assert np.array_equal(again.state.box.vectors, whole.state.box.vectors)
 
 
 @pytest.mark.parametrize("kind", ["velocity-verlet", "bussi", "nose-hoover"])

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from io_samples import CUBIC, ISOLATED, TRICLINIC, small_system
 
-from mdsim.io.imaging import Imager, spanning_forest
+from mdsim.io.imaging import Imager
+from mdsim.molecules import spanning_forest
 from mdsim.io.selection import find_molecules, select_atoms
 from mdsim.topology import Topology
 

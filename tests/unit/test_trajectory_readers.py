@@ -206,7 +206,7 @@ def test_source_of_a_compiled_system(tmp_path):
         constraints=ConstraintTable(none, empty[:, :2], none[:, :2], empty[:, 0], np.zeros(1, np.int32)),
         virtual_sites=VirtualSiteTable(none[:, 0], none[:, 0], none, empty, empty, empty, empty, empty),
         group_atoms=np.arange(3), group_start=np.array([0, 3]), molecule_atoms=np.arange(3), molecule_start=np.array([0, 3]),
-        periodic=True, default_vectors=np.eye(3),
+        periodic=True, default_vectors=np.eye(3), molecule_links=np.array([[0, 1], [1, 2]], np.int32),
     )  # fmt: skip
     rigid = subset_topology(TOPOLOGY, np.array([1, 3, 4]))  # CA, O, HA: no bond joins CA and O
     made = TrajectorySource.from_system(system, rigid, {"input": "y"})
