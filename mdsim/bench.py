@@ -58,7 +58,7 @@ def bench_input(
     say("preparing (the first run on a machine compiles the kernels, which takes a minute or two)")
     prepare(config, sim)
     threads = sim.backend.n_threads
-    engines = [(Timing("mdsim", steps, config.dynamics.timestep), lambda n: sim.run(n))]
+    engines: list[tuple[Timing, Callable[[int], None]]] = [(Timing("mdsim", steps, config.dynamics.timestep), sim.run)]
     if with_openmm:
         context = openmm_context(config, loaded, sim, threads)
         engines.append((Timing("OpenMM CPU", steps, config.dynamics.timestep), lambda n: _advance(context, n)))
