@@ -37,7 +37,7 @@ CLASSES = {
     "CustomTorsionForce": "impropers {impropers}",
     "CustomExternalForce": "position restraints {position}",
     "GBSAOBCForce": "isolated systems",
-    "CustomGBForce": "isolated systems; the forms that openmm.app writes for OBC1, OBC2, GBn and GBn2, with or without salt, cutoff "
+    "CustomGBForce": "isolated systems; as openmm.app writes OBC1, OBC2, GBn and GBn2, with or without salt, cutoff "
     "and the ACE surface term; radii from {radii}",
     "CMMotionRemover": "all",
 }

@@ -170,7 +170,7 @@ def test_zero_mass():
 
 
 def test_number_of_particles():
-    system, force = charged_system(4)
+    system, _ = charged_system(4)
     system.addParticle(1.0)
     refused(system, "5 particles", "NonbondedForce", kind=InputError)
 

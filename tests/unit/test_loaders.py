@@ -97,7 +97,7 @@ def test_coordinate_that_is_no_number(tmp_path):
 
 
 def test_pdb_solvated_is_the_same_each_time():
-    solvate = {"solvate": {"padding": "0.4 nm", "ionic_strength": "0.3 mol/L"}}
+    solvate = {"solvate": {"padding": "0.4 nm", "ionic_strength": "2 mol/L"}}
     section = {"pdb": PDB, "forcefield": FORCEFIELD, "modeller": solvate, "nonbonded": {"cutoff": "0.6 nm"}}
     one, other = load(**section), load(**section)
     assert np.array_equal(one.positions, other.positions)
