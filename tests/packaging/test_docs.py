@@ -67,6 +67,6 @@ def test_no_source_file_is_too_long():
         str(path.relative_to(ROOT)): n
         for folder in ("mdsim", "kernels", "tests")
         for path in (ROOT / folder).rglob("*.py")
-        if (n := len(path.read_text().splitlines())) > 520
+        if (n := len(path.read_text().splitlines())) > 550
     }
     assert not long
