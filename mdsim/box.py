@@ -45,7 +45,8 @@ class Box:
     @property
     def lattice(self) -> np.ndarray:
         """float64[3, 3]: box vectors / 2**32, so that a difference of int32 fractions times it is a vector in nm."""
-        return self.vectors / FRACTION_SCALE
+        lattice: np.ndarray = self.vectors / FRACTION_SCALE
+        return lattice
 
     @property
     def inverse(self) -> np.ndarray:
@@ -67,7 +68,8 @@ class Box:
     @property
     def widths(self) -> np.ndarray:
         """float64[3]: perpendicular widths, nm (distance between opposite faces)."""
-        return 1.0 / np.sqrt((self.inverse**2).sum(axis=0))
+        widths: np.ndarray = 1.0 / np.sqrt((self.inverse**2).sum(axis=0))
+        return widths
 
     @property
     def orthorhombic(self) -> bool:

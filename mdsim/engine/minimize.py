@@ -150,7 +150,9 @@ class Minimizer:
         """Forces along which the atoms can move; returns the energy."""
         forces, energy, flags = self.force_fn()
         if flags & FLAG_NOT_FINITE:
-            raise SimulationError("the energy minimisation met a force that is not a number; check the coordinates it started from")
+            raise SimulationError(
+                "the energy minimisation met a force that is not a number; check the coordinates it started from"
+            )
         self.backend.kernel("fire.forces_as_float")(
             forces, self.motion.inverse_masses, self._forces, self.backend.n_threads
         )

@@ -82,7 +82,9 @@ def _velocities(config: RunConfig, loaded: LoadedSystem) -> np.ndarray | None:
     if config.dynamics.velocities != "file":
         return None
     if loaded.velocities is None:
-        raise InputError("dynamics.velocities is 'file', but the coordinate file holds no velocities; write a temperature")
+        raise InputError(
+            "dynamics.velocities is 'file', but the coordinate file holds no velocities; write a temperature"
+        )
     return loaded.velocities
 
 
@@ -92,7 +94,9 @@ def prepare(config: RunConfig, sim: Simulation) -> None:
     if dynamics.minimize:
         say("minimising the energy")
         result = sim.minimize(tolerance=dynamics.minimize.tolerance, max_steps=dynamics.minimize.max_steps)
-        say(f"minimised in {result.steps} steps to {result.energy:.1f} kJ/mol, rms force {result.rms_force:.1f} kJ/mol/nm")
+        say(
+            f"minimised in {result.steps} steps to {result.energy:.1f} kJ/mol, rms force {result.rms_force:.1f} kJ/mol/nm"
+        )
     sim.constrain()
     if dynamics.initial_temperature is not None:
         sim.draw_velocities(dynamics.initial_temperature)
@@ -137,7 +141,9 @@ def _run(config: RunConfig, sim: Simulation, results: ResultDirectory, checkpoin
     if finished:
         say(f"done: {steps} steps in {directory}")
         return 0
-    say(f"stopped by a signal at step {sim.state.step} of {steps} after a checkpoint; the same command goes on from there")
+    say(
+        f"stopped by a signal at step {sim.state.step} of {steps} after a checkpoint; the same command goes on from there"
+    )
     return REQUEUE
 
 

@@ -206,7 +206,9 @@ class Simulation:
 
     # ---- stopping and going on
 
-    def checkpoint(self, settings: Mapping[str, Any] | None = None, counts: Mapping[str, int] | None = None) -> Checkpoint:
+    def checkpoint(
+        self, settings: Mapping[str, Any] | None = None, counts: Mapping[str, int] | None = None
+    ) -> Checkpoint:
         """The present moment, complete: what a run needs to go on with the same bits."""
         return Checkpoint(
             step=self.state.step,
@@ -225,7 +227,7 @@ class Simulation:
         """Go back (or on) to the moment of ``checkpoint``."""
         if len(checkpoint.positions) != self.system.n_atoms:
             raise OutputError(
-                f"the checkpoint holds {len(checkpoint.positions)} atoms, the system has {self.system.n_atoms}; it is of another run"
+                f"the checkpoint holds {len(checkpoint.positions)} atoms, the system {self.system.n_atoms}: it is of another run"
             )
         self.state = self.domain.distribute(
             checkpoint.positions, checkpoint.images, checkpoint.velocities, checkpoint.box, checkpoint.step
@@ -267,7 +269,8 @@ class Simulation:
     def forces(self) -> np.ndarray:
         """float64[n, 3] kJ/mol/nm in global order; zero on virtual sites, whose forces their parents carry."""
         self.evaluator.compute(self.state, with_energy=False)
-        return self._gather(self.evaluator.forces) / FORCE_SCALE
+        forces: np.ndarray = self._gather(self.evaluator.forces) / FORCE_SCALE
+        return forces
 
     @property
     def energies(self) -> dict[str, float]:
@@ -354,7 +357,9 @@ def _in_nm(values: Any, rows: int) -> np.ndarray | None:
         raise InputError(f"expected an array of shape ({rows}, 3), got {array.shape}")
     wrong = np.flatnonzero(~np.isfinite(array).all(axis=1))
     if len(wrong):
-        raise InputError(f"row {wrong[0]} of positions, velocities or box vectors is not finite: {array[wrong[0]].tolist()}")
+        raise InputError(
+            f"row {wrong[0]} of positions, velocities or box vectors is not finite: {array[wrong[0]].tolist()}"
+        )
     return array
 
 

@@ -28,7 +28,9 @@ COMMAND = [
 
 
 def start(directory: Path) -> subprocess.Popen:
-    return subprocess.Popen([*COMMAND, "--output", str(directory)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    return subprocess.Popen(
+        [*COMMAND, "--output", str(directory)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
 
 
 def finish(directory: Path) -> str:
@@ -109,4 +111,8 @@ def test_a_changed_input_is_refused(left_alone):
         [*COMMAND, "--output", str(left_alone), "--set", "dynamics.seed=2", "--set", f"dynamics.steps={STEPS + 100}"],
         capture_output=True, text=True, timeout=120,
     )  # fmt: skip
-    assert process.returncode == 5 and "dynamics.seed was '1', now '2'" in process.stderr and "Traceback" not in process.stderr
+    assert (
+        process.returncode == 5
+        and "dynamics.seed was '1', now '2'" in process.stderr
+        and "Traceback" not in process.stderr
+    )

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from io_samples import CUBIC, ISOLATED, TRICLINIC, small_system
 
 from mdsim.io.imaging import Imager
-from mdsim.molecules import spanning_forest
 from mdsim.io.selection import find_molecules, select_atoms
+from mdsim.molecules import spanning_forest
 from mdsim.topology import Topology
 
 TOPOLOGY, POSITIONS = small_system()
