@@ -30,8 +30,10 @@ from mdsim.tables import CompiledSystem, NonbondedTable
 
 ENERGY_TOLERANCE = 1e-5  # relative
 FORCE_TOLERANCE = 2e-5  # relative rms
-#: energies nearer to zero than this (kJ/mol) are compared absolutely, in units of it
+#: an energy nearer to zero than this (kJ/mol) is compared with this in its place
 SMALLEST_ENERGY = 1.0
+#: the same for pair interactions, kJ/mol for each atom: their large positive and negative parts may cancel by chance
+SMALLEST_PAIR_ENERGY = 0.1
 #: Ewald tolerance of the sum by which OpenMM's own PME error is measured
 TIGHT_TOLERANCE = 1e-5
 #: iterations of OpenMM's minimiser for structures with overlaps
@@ -49,14 +51,15 @@ class Row:
     label: str
     energy: float  # kJ/mol, mdsim
     reference_energy: float  # kJ/mol, OpenMM Reference
-    energy_tolerance: float  # relative
+    energy_scale: float  # kJ/mol: the reference energy's magnitude, or the smallest one that is taken for it
+    energy_tolerance: float  # relative to energy_scale
     force_error: float  # relative rms
     force_tolerance: float  # relative rms
 
     @property
     def energy_error(self) -> float:
-        """Relative to the reference energy, or to 1 kJ/mol where that is smaller."""
-        return abs(self.energy - self.reference_energy) / max(abs(self.reference_energy), SMALLEST_ENERGY)
+        """Relative to ``energy_scale``."""
+        return abs(self.energy - self.reference_energy) / self.energy_scale
 
     @property
     def passed(self) -> bool:
@@ -124,7 +127,8 @@ def compare(
     if platform != REFERENCE:
         theirs |= reference_contributions(comparable, positions, box, _nonbonded_labels(system), platform)
     mesh_error = _mesh_error(loaded.system, system, positions, box, theirs, platform)
-    return Comparison(tuple(_rows(ours, theirs, mesh_error, system.masses > 0)), tuple(notes))
+    rows = _rows(ours, theirs, mesh_error, system.masses > 0, _nonbonded_labels(system))
+    return Comparison(tuple(rows), tuple(notes))
 
 
 def relative_rms(values: np.ndarray, reference: np.ndarray) -> float:
@@ -317,42 +321,52 @@ def _relaxed(loaded: LoadedSystem) -> np.ndarray:
 
 
 def _rows(
-    ours: list[Contribution], theirs: dict[str, Contribution], mesh_error: Contribution | None, massive: np.ndarray
+    ours: list[Contribution],
+    theirs: dict[str, Contribution],
+    mesh_error: Contribution | None,
+    massive: np.ndarray,
+    pair_labels: Labels,
 ) -> list[Row]:
     """Rows in the order of the System's forces, and the total."""
+    computed = {label for mine in ours for label in mine.labels}
+    left_out = [c for label, c in theirs.items() if label not in computed and (c.energy or c.forces.any())]
+    ours = ours + [Contribution(dict.fromkeys(c.labels, 0.0), np.zeros_like(c.forces)) for c in left_out]
+    pair_scale = SMALLEST_PAIR_ENERGY * len(massive)
     rows = {}
     for mine in ours:
         reference = _sum([theirs[label] for label in mine.labels])
         error = mesh_error if mesh_error is not None and set(mesh_error.labels) & set(mine.labels) else None
         for label in mine.labels:
             single = Contribution({label: mine.energies[label]}, mine.forces)
+            single_reference = Contribution(theirs[label].energies, reference.forces)
             of_label = error if error is not None and label in error.labels else None
-            rows[label] = _row(label, single, theirs[label].energy, reference.forces, of_label, error, massive)
-    all_of_theirs = _sum([theirs[label] for label in theirs if label in rows])
-    total = _row("all forces", _sum(ours), all_of_theirs.energy, all_of_theirs.forces, mesh_error, mesh_error, massive)
+            scale = pair_scale if label in pair_labels else SMALLEST_ENERGY
+            rows[label] = _row(label, single, single_reference, of_label, error, massive, scale)
+    all_of_theirs = _sum([theirs[label] for label in rows])
+    total = _row("all forces", _sum(ours), all_of_theirs, mesh_error, mesh_error, massive, pair_scale)
     return [rows[label] for label in theirs if label in rows] + [total]
 
 
 def _row(
     label: str,
     mine: Contribution,
-    energy: float,
-    forces: np.ndarray,
+    reference: Contribution,
     energy_error: Contribution | None,
     force_error: Contribution | None,
     massive: np.ndarray,
+    smallest_energy: float,
 ) -> Row:
     """``energy_error`` and ``force_error``: OpenMM's own mesh error, where it sets the tolerance."""
-    energy_floor = 0.0 if energy_error is None else energy_error.energy / max(abs(energy), SMALLEST_ENERGY)
-    force_floor = (
-        0.0 if force_error is None else relative_rms(forces[massive] + force_error.forces[massive], forces[massive])
-    )
+    scale = max(abs(reference.energy), smallest_energy)
+    forces = reference.forces[massive]
+    force_floor = 0.0 if force_error is None else relative_rms(forces + force_error.forces[massive], forces)
     return Row(
         label=label,
         energy=mine.energy,
-        reference_energy=energy,
-        energy_tolerance=max(ENERGY_TOLERANCE, energy_floor),
-        force_error=relative_rms(mine.forces[massive], forces[massive]),
+        reference_energy=reference.energy,
+        energy_scale=scale,
+        energy_tolerance=max(ENERGY_TOLERANCE, 0.0 if energy_error is None else energy_error.energy / scale),
+        force_error=relative_rms(mine.forces[massive], forces),
         force_tolerance=max(FORCE_TOLERANCE, force_floor),
     )
 
