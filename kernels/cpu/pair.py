@@ -95,7 +95,9 @@ def _powers(coefficients, base, factor=1.0):
     return out
 
 
-def pack_constants(cutoff, dielectric=np.inf, switch_distance=None, alpha=0.0, dispersion_alpha=0.0, reaction_field=True):
+def pack_constants(
+    cutoff, dielectric=np.inf, switch_distance=None, alpha=0.0, dispersion_alpha=0.0, reaction_field=True
+):
     """The kernel's constants, float32[N_CONSTANTS]: products of float64, rounded once.
 
     Parameters
@@ -263,7 +265,9 @@ def add_atoms(first, last, with_lj, masked, bits, i0, j_position, j_atoms, syste
             constant(types, i, WIDTH),
         )
         dx, dy, dz = vector_to_cluster(i, j_position, coordinates, lattice)
-        force, u_lj, u_coulomb, r_inverse, counts = atom_against_cluster((dx, dy, dz), i_atom, j_atoms, with_lj, c, table)
+        force, u_lj, u_coulomb, r_inverse, counts = atom_against_cluster(
+            (dx, dy, dz), i_atom, j_atoms, with_lj, c, table
+        )
         allowed = mask_from_bits(bits >> np.uint64(a * WIDTH), WIDTH) if masked else counts_all
         counts = counts & allowed
         force = select(counts, force, np.float32(0.0))
@@ -353,7 +357,7 @@ def pair_forces(n_threads, row_bounds, n_lj, rows, system, field, slot_forces, e
         i-clusters of each thread.
     n_lj : int32[n_slots / 4]
         Leading atoms of each i-cluster that have Lennard-Jones parameters.
-    rows : the pair list, as ``pair_list.prune`` makes it
+    rows : the pair list, as ``pair_list.search`` and ``sort_rows`` make it
     system : (coordinates int32[3, n_slots] box fractions,
               parameters float32[4, n_slots]: charge * sqrt(1/4 pi eps0), sigma/2 nm, 2 sqrt(eps), sqrt(c6) for LJPME,
               types int32[n_slots])

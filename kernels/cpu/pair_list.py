@@ -6,7 +6,8 @@ in which every pair counts. ``search`` lists by bounding boxes; ``sort_rows`` dr
 distance, so that each step can stop at the shell that its atoms may have reached since (``trim_rows``).
 
 The nearest image is the int32 wrap. It holds for atoms closer than half the smallest width of the box, so for centres of clusters it
-may pick another image than for their atoms; where it could, only the distance between lattice planes is used, which holds for any image.
+may pick another image than for their atoms. In an orthorhombic box the distance of boxes is right all the same, axis by axis; in a
+triclinic one the distance between lattice planes is used where it could happen, which holds for any image.
 """
 
 import numpy as np
@@ -15,6 +16,8 @@ from numba import prange
 from mdsim.kernels.cpu import simd
 from mdsim.kernels.cpu.clusters import CLUSTER
 from mdsim.kernels.cpu.simd import (
+    absolute,
+    broadcast,
     fma,
     load,
     lowest,
@@ -27,7 +30,8 @@ from mdsim.kernels.cpu.simd import (
 )
 
 WIDTH = 8  # lanes; replaced by ``specialise``
-HALF_BOX = np.float32(2.0**31)
+#: box fraction 1/2, less the rounding of float32
+HALF_BOX = np.float32(2.0**31 - 2.0**11)
 
 
 # ---- exclusions --------------------------------------------------------------------------------------------------------
@@ -68,30 +72,38 @@ def row_masks(ci, slot_atom, slot_of_atom, exclusion_start, exclusions, mark, ma
 # ---- search by bounding boxes ------------------------------------------------------------------------------------------
 
 
-def near_clusters(cj, ci, boxes, lattice, widths, triclinic, radius):
-    """Mask of the W j-clusters from ``cj`` on that may have an atom within ``radius`` of one in ``ci``."""
-    i_centre, i_fraction, i_cartesian, j_centre, j_fraction, j_cartesian = boxes
-    sx = to_float(i_centre[0, ci] - load(j_centre[0], cj, WIDTH))
-    sy = to_float(i_centre[1, ci] - load(j_centre[1], cj, WIDTH))
-    sz = to_float(i_centre[2, ci] - load(j_centre[2], cj, WIDTH))
-    gx = maximum(sx, -sx) - (load(j_fraction[0], cj, WIDTH) + i_fraction[0, ci])
-    gy = maximum(sy, -sy) - (load(j_fraction[1], cj, WIDTH) + i_fraction[1, ci])
-    gz = maximum(sz, -sz) - (load(j_fraction[2], cj, WIDTH) + i_fraction[2, ci])
-    near = (gx * widths[0] < radius) & (gy * widths[1] < radius) & (gz * widths[2] < radius)
+def centre_differences(cj, ci, boxes):
+    """Centres of the W j-clusters from ``cj`` on less that of ``ci``, box fractions * 2**32."""
+    sx = to_float(load(boxes[3][0], cj, WIDTH) - boxes[0][0, ci])
+    sy = to_float(load(boxes[3][1], cj, WIDTH) - boxes[0][1, ci])
+    sz = to_float(load(boxes[3][2], cj, WIDTH) - boxes[0][2, ci])
+    return sx, sy, sz
 
+
+def near_boxes(cj, ci, boxes, lattice, radius2):
+    """Bits of the W j-clusters from ``cj`` on whose bounding box is within the radius of that of ``ci``."""
+    sx, sy, sz = centre_differences(cj, ci, boxes)
+    i_half, j_half = boxes[2], boxes[5]
     dx = fma(sz, lattice[2, 0], fma(sy, lattice[1, 0], sx * lattice[0, 0]))
     dy = fma(sz, lattice[2, 1], sy * lattice[1, 1])
     dz = sz * lattice[2, 2]
-    dx = maximum(maximum(dx, -dx) - (load(j_cartesian[0], cj, WIDTH) + i_cartesian[0, ci]), 0.0)
-    dy = maximum(maximum(dy, -dy) - (load(j_cartesian[1], cj, WIDTH) + i_cartesian[1, ci]), 0.0)
-    dz = maximum(maximum(dz, -dz) - (load(j_cartesian[2], cj, WIDTH) + i_cartesian[2, ci]), 0.0)
-    near_box = fma(dz, dz, fma(dy, dy, dx * dx)) < radius * radius
-    if triclinic:  # |difference| + extents beyond half a box: atoms may have another nearest image than the centres
-        hx = fma(maximum(sx, -sx), 2.0, -gx) > HALF_BOX
-        hy = fma(maximum(sy, -sy), 2.0, -gy) > HALF_BOX
-        hz = fma(maximum(sz, -sz), 2.0, -gz) > HALF_BOX
-        near_box = near_box | hx | hy | hz
-    return near & near_box
+    dx = maximum(absolute(dx) - (load(j_half[0], cj, WIDTH) + i_half[0, ci]), 0.0)
+    dy = maximum(absolute(dy) - (load(j_half[1], cj, WIDTH) + i_half[1, ci]), 0.0)
+    dz = maximum(absolute(dz) - (load(j_half[2], cj, WIDTH) + i_half[2, ci]), 0.0)
+    return mask_to_bits(fma(dz, dz, fma(dy, dy, dx * dx)) < radius2)
+
+
+def near_by_planes(cj, ci, boxes, widths, radius):
+    """Bits of those whose atoms may have another nearest image than the centres, and are within the radius plane by plane."""
+    sx, sy, sz = centre_differences(cj, ci, boxes)
+    i_half, j_half = boxes[1], boxes[4]
+    hx = load(j_half[0], cj, WIDTH) + i_half[0, ci]
+    hy = load(j_half[1], cj, WIDTH) + i_half[1, ci]
+    hz = load(j_half[2], cj, WIDTH) + i_half[2, ci]
+    sx, sy, sz = absolute(sx), absolute(sy), absolute(sz)
+    ambiguous = (sx + hx > HALF_BOX) | (sy + hy > HALF_BOX) | (sz + hz > HALF_BOX)
+    near = ((sx - hx) * widths[0] < radius) & ((sy - hy) * widths[1] < radius) & ((sz - hz) * widths[2] < radius)
+    return mask_to_bits(ambiguous & near)
 
 
 def search_run(first, last, ci, boxes, metric, out, n_plain, n_masked, row):
@@ -100,7 +112,9 @@ def search_run(first, last, ci, boxes, metric, out, n_plain, n_masked, row):
     plain, masked, masked_bits, plain_limit, masked_limit = out
     mark, mask_bits = row
     for cj in range(first, last, WIDTH):
-        bits = mask_to_bits(near_clusters(cj, ci, boxes, lattice, widths, triclinic, radius))
+        bits = near_boxes(cj, ci, boxes, lattice, radius * radius)
+        if triclinic:
+            bits |= near_by_planes(cj, ci, boxes, widths, radius)
         if last - cj < WIDTH:
             bits &= (1 << (last - cj)) - 1
         while bits != 0:
@@ -207,28 +221,76 @@ def distance2(a, ci, cj, coordinates, lattice):
     return fma(dz, dz, fma(dy, dy, dx * dx))
 
 
-def shell_of(ci, cj, coordinates, lattice, thresholds2):
-    """How many of the thresholds the closest atom pair reaches."""
-    d01 = minimum(distance2(0, ci, cj, coordinates, lattice), distance2(1, ci, cj, coordinates, lattice))
-    d23 = minimum(distance2(2, ci, cj, coordinates, lattice), distance2(3, ci, cj, coordinates, lattice))
-    closest2 = lowest(minimum(d01, d23))
-    shell = 0
-    while shell < len(thresholds2) and closest2 >= thresholds2[shell]:
-        shell += 1
-    return shell
+def closest_any(ci, first, last, plain, coordinates, lattice, closest2):
+    """Squared distance of the closest atom pair of each entry, each pair by its own nearest image."""
+    for k in range(first, last):
+        cj = np.int64(plain[k])
+        d01 = minimum(distance2(0, ci, cj, coordinates, lattice), distance2(1, ci, cj, coordinates, lattice))
+        d23 = minimum(distance2(2, ci, cj, coordinates, lattice), distance2(3, ci, cj, coordinates, lattice))
+        closest2[k - first] = lowest(minimum(d01, d23))
 
 
-def sort_plain(ci, coordinates, lattice, thresholds2, first, last, plain, shell_end, scratch):
-    """Order the plain entries of one row by shells; those beyond the last threshold are dropped (past the row's end)."""
-    shells, copy = scratch
-    n_shells = len(thresholds2)
+def offset(a, ci, coordinates, lattice):
+    """(-2 x, -2 y, -2 z, x^2 + y^2 + z^2) of atom ``a`` of ``ci`` relative to its atom 0, nm and nm^2."""
+    i = ci * CLUSTER
+    sx = np.float32(np.int32(coordinates[0, i + a] - coordinates[0, i]))
+    sy = np.float32(np.int32(coordinates[1, i + a] - coordinates[1, i]))
+    sz = np.float32(np.int32(coordinates[2, i + a] - coordinates[2, i]))
+    x = sx * lattice[0, 0] + sy * lattice[1, 0] + sz * lattice[2, 0]
+    y = sy * lattice[1, 1] + sz * lattice[2, 1]
+    z = sz * lattice[2, 2]
+    two = np.float32(-2.0)
+    return (
+        broadcast(two * x, WIDTH), broadcast(two * y, WIDTH), broadcast(two * z, WIDTH),
+        broadcast(x * x + y * y + z * z, WIDTH),
+    )  # fmt: skip
+
+
+def closest_compact(ci, first, last, plain, coordinates, lattice, closest2):
+    """The same by |x_j|^2 - 2 x_j x_i + |x_i|^2 relative to atom 0 of ``ci``: half the work.
+
+    It needs the images that are nearest to atom 0 to be nearest to the other three, for every pair within the list radius.
+    """
+    i = ci * CLUSTER
+    x1, y1, z1, n1 = offset(1, ci, coordinates, lattice)
+    x2, y2, z2, n2 = offset(2, ci, coordinates, lattice)
+    x3, y3, z3, n3 = offset(3, ci, coordinates, lattice)
+    for k in range(first, last):
+        j = np.int64(plain[k]) * WIDTH
+        sx = to_float(load(coordinates[0], j, WIDTH) - coordinates[0, i])
+        sy = to_float(load(coordinates[1], j, WIDTH) - coordinates[1, i])
+        sz = to_float(load(coordinates[2], j, WIDTH) - coordinates[2, i])
+        x = fma(sz, lattice[2, 0], fma(sy, lattice[1, 0], sx * lattice[0, 0]))
+        y = fma(sz, lattice[2, 1], sy * lattice[1, 1])
+        z = sz * lattice[2, 2]
+        own = fma(z, z, fma(y, y, x * x))
+        nearest = minimum(fma(x, x1, fma(y, y1, fma(z, z1, n1))), fma(x, x2, fma(y, y2, fma(z, z2, n2))))
+        nearest = minimum(nearest, fma(x, x3, fma(y, y3, fma(z, z3, n3))))
+        closest2[k - first] = lowest(own + minimum(nearest, 0.0))
+
+
+def shells_of(n, closest2, cutoff, inverse_spacing, n_shells, shells):
+    """Shell 0 is within the cutoff, then they are evenly spaced; ``n_shells`` and more means beyond the list radius."""
+    for k in range(n):
+        beyond = (np.sqrt(max(closest2[k], np.float32(0.0))) - cutoff) * inverse_spacing
+        shells[k] = np.int32(max(np.float32(0.0), min(beyond + np.float32(1.0), np.float32(n_shells))))
+
+
+def sort_plain(ci, coordinates, lattice, metric, first, last, plain, shell_end, scratch):
+    """Order the plain entries of one row by shells; those beyond the last one are dropped (past the row's end)."""
+    closest2, shells, copy = scratch
+    compact, cutoff, inverse_spacing, _ = metric
+    n_shells = shell_end.shape[1]
+    if compact:
+        closest_compact(ci, first, last, plain, coordinates, lattice, closest2)
+    else:
+        closest_any(ci, first, last, plain, coordinates, lattice, closest2)
+    shells_of(last - first, closest2, cutoff, inverse_spacing, n_shells, shells)
     shell_end[ci, :] = 0
     for k in range(first, last):
-        cj = plain[k]
-        shell = shell_of(ci, np.int64(cj), coordinates, lattice, thresholds2)
-        shells[k - first], copy[k - first] = shell, cj
-        if shell < n_shells:
-            shell_end[ci, shell] += 1
+        copy[k - first] = plain[k]
+        if shells[k - first] < n_shells:
+            shell_end[ci, shells[k - first]] += 1
     end = first
     for shell in range(n_shells):  # counts to starts
         end, shell_end[ci, shell] = end + shell_end[ci, shell], end
@@ -253,34 +315,35 @@ def prune_masked(ci, coordinates, lattice, radius2, first, last, masked, masked_
     return n
 
 
-def sort_chunk(first_row, last_row, coordinates, lattice, thresholds2, rows, shell_end):
+def sort_chunk(first_row, last_row, coordinates, lattice, metric, rows, shell_end):
     """Rows ``first_row`` to ``last_row``."""
     plain_start, plain_end, plain, masked_start, masked_end, masked, masked_bits = rows
     longest = 0
     for ci in range(first_row, last_row):
         longest = max(longest, plain_end[ci] - plain_start[ci])
-    scratch = (np.empty(longest, np.int32), np.empty(longest, np.int32))
+    scratch = (np.empty(longest, np.float32), np.empty(longest, np.int32), np.empty(longest, np.int32))
     for ci in range(first_row, last_row):
-        sort_plain(ci, coordinates, lattice, thresholds2, plain_start[ci], plain_end[ci], plain, shell_end, scratch)
+        sort_plain(ci, coordinates, lattice, metric, plain_start[ci], plain_end[ci], plain, shell_end, scratch)
         first, last = masked_start[ci], masked_end[ci]
-        masked_end[ci] = prune_masked(ci, coordinates, lattice, thresholds2[-1], first, last, masked, masked_bits)
+        masked_end[ci] = prune_masked(ci, coordinates, lattice, metric[3], first, last, masked, masked_bits)
 
 
-def sort_rows(n_threads, coordinates, lattice, thresholds2, row_bounds, rows, shell_end):
+def sort_rows(n_threads, coordinates, lattice, metric, row_bounds, rows, shell_end):
     """Order the entries of each row by the distance of their closest atom pair, in shells.
 
     Parameters
     ----------
     coordinates : int32[3, n_slots]
     lattice : float32[3, 3], nm
-    thresholds2 : float32[S], nm^2, ascending
-        The inner radii of shells 1, 2, ... S - 1, squared, and the list radius; what is beyond it is dropped.
+    metric : (compact bool, cutoff float32 nm, 1 / spacing float32 1/nm, radius2 float32 nm^2)
+        Shell 0 ends at the cutoff, shell k at cutoff + k * spacing, the last one at the list radius; what is beyond is dropped.
+        ``compact``: list radius and the extents of a cluster add up to less than half the smallest width of the box.
     row_bounds : int64[T + 1], rows of each thread
     rows : as in ``search``, changed in place
     shell_end : int64[n_i, S] OUTPUT, where in the row each shell ends
     """
     for t in prange(n_threads):
-        sort_chunk(row_bounds[t], row_bounds[t + 1], coordinates, lattice, thresholds2, rows, shell_end)
+        sort_chunk(row_bounds[t], row_bounds[t + 1], coordinates, lattice, metric, rows, shell_end)
 
 
 def trim_rows(shell_end, displacement2, largest, cutoff, stretch, spacing, plain_end):
@@ -321,14 +384,19 @@ def balance(n_threads, plain_start, plain_end, masked_start, masked_end, row_bou
 _TEMPLATES = [
     (find_row_mask, simd.INLINE),
     (row_masks, simd.INTERNAL),
-    (near_clusters, simd.INLINE),
+    (centre_differences, simd.INLINE),
+    (near_boxes, simd.INLINE),
+    (near_by_planes, simd.INLINE),
     (search_run, simd.INTERNAL),
     (column_range, simd.INTERNAL),
     (search_row, simd.INTERNAL),
     (search_chunk, simd.INTERNAL),
     (search, {"parallel": True}),
     (distance2, simd.INLINE),
-    (shell_of, simd.INLINE),
+    (closest_any, simd.INTERNAL),
+    (offset, simd.INLINE),
+    (closest_compact, simd.INTERNAL),
+    (shells_of, simd.INTERNAL),
     (sort_plain, simd.INTERNAL),
     (prune_masked, simd.INTERNAL),
     (sort_chunk, simd.INTERNAL),
@@ -346,4 +414,3 @@ def kernels(width):
             _TEMPLATES, globals(), f"w{width}", {"WIDTH": width}, cache=True, error_model="numpy"
         )
     return _by_width[width]
-

@@ -524,4 +524,3 @@ def specialise(templates, namespace, suffix, constants, **options):
         function.__doc__ = template.__doc__
         compiled[template.__name__] = scope[template.__name__] = njit(function, **{**options, **own_options})
     return compiled
-

@@ -10,13 +10,11 @@ from mdsim.backends.base import Backend
 from mdsim.box import Box
 from mdsim.errors import InputError, UnsupportedError
 from mdsim.forces.base import ForceBuffers, LocalView
+from mdsim.kernels.cpu.ewald_fit import MAX_X
 from mdsim.kernels.fixed_point import ENERGY_SCALE, PAIR_FORCE_SCALE
-from mdsim.neighbors.pair_list import PairList
+from mdsim.neighbors.pair_list import DEFAULT_BUFFER, PairList
 from mdsim.tables import NonbondedTable
 from mdsim.units import COULOMB
-
-#: without Lennard-Jones on atoms, for which ``epsilon`` counts as zero (kJ/mol, nm)
-NO_LJ = 0.0
 
 
 class AtomParameters:
@@ -42,7 +40,9 @@ class AtomParameters:
     def _take_sigma_epsilon(self, table: NonbondedTable) -> None:
         if (table.epsilon < 0.0).any():
             atom = int(np.argmax(table.epsilon < 0.0))
-            raise UnsupportedError(f"{table.lj_label}: atom {atom} has a negative epsilon, {table.epsilon[atom]:g} kJ/mol")
+            raise UnsupportedError(
+                f"{table.lj_label}: atom {atom} has a negative epsilon, {table.epsilon[atom]:g} kJ/mol"
+            )
         self.has_lj = (table.epsilon > 0.0) & (table.sigma != 0.0)
         sigma = np.where(self.has_lj, table.sigma, 0.0)
         root = np.where(self.has_lj, 2.0 * np.sqrt(table.epsilon), 0.0)
@@ -75,9 +75,11 @@ class PairTerm:
         nm by which the pair list reaches beyond the cutoff (see ``PairList``). It changes no result.
     width : int, optional
         SIMD width (4, 8, 16); None: what suits the CPU. It changes no result.
+    origin : three int
+        Where the pair list's grid begins, box fraction as int32. It changes no result.
     """
 
-    energy_names = ("lj", "coulomb", "dispersion_correction")
+    energy_names: tuple[str, ...] = ("lj", "coulomb", "dispersion_correction")
 
     def __init__(
         self,
@@ -89,10 +91,11 @@ class PairTerm:
         origin: tuple[int, int, int] = (0, 0, 0),
     ) -> None:
         self.label = table.label
-        self.energy_labels = (table.lj_label, table.label, table.lj_label)
+        self.energy_labels: tuple[str, ...] = (table.lj_label, table.label, table.lj_label)
         self.table, self.backend = table, backend
         self.slot = 0
-        self._list_options = {"buffer": buffer, "width": width, "origin": origin}
+        self._buffer = DEFAULT_BUFFER if buffer is None else buffer
+        self._width, self._origin = width, origin
         self._parameters = AtomParameters(table)
         self._ewald = table.method in ("PME", "LJPME")
         self._triclinic = not box.orthorhombic
@@ -107,7 +110,7 @@ class PairTerm:
 
     def _pack_constants(self) -> np.ndarray:
         table, cutoff = self.table, self.cutoff
-        limit = math.sqrt(self.backend.kernel("ewald_fit.MAX_X"))
+        limit = math.sqrt(MAX_X)
         for name, alpha in (("Ewald", table.ewald_alpha), ("LJPME", table.ljpme_alpha)):
             if self._ewald and alpha * cutoff > limit:
                 raise InputError(
@@ -142,10 +145,10 @@ class PairTerm:
         self._ids = view.ids
         exclusions = view.global_to_local[self.table.exclusions.reshape(-1, 2)]
         exclusions = exclusions[(exclusions >= 0).all(axis=1)]
-        options = {key: value for key, value in self._list_options.items() if value is not None}
         self.pair_list = PairList(
-            self.backend, self.cutoff, len(view.ids), exclusions, self._parameters.has_lj[view.ids], **options
-        )  # type: ignore[arg-type]
+            self.backend, self.cutoff, len(view.ids), exclusions, self._parameters.has_lj[view.ids],
+            buffer=self._buffer, width=self._width, origin=self._origin,
+        )  # fmt: skip
 
     def compute(self, positions: np.ndarray, box: Box, out: ForceBuffers, with_energy: bool) -> None:
         """Add forces (and energies) at ``positions`` int32[n, 3]; the pair list follows by itself."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -224,9 +225,12 @@ class PairList:
         self._reference = Reference(self.coordinates.copy(), box, radius)
 
     def _sort_rows(self, box: Box, radius: float) -> None:
-        shells = np.linspace(self.cutoff, radius, N_SHELLS + 1) * (1.0 + ROUNDING)
+        cutoff, reach = self.cutoff * (1.0 + ROUNDING), radius * (1.0 + ROUNDING)
+        extent = 2.0 * self._i_boxes[1].max(axis=1)  # box fractions * 2**32
+        compact = bool((extent + reach / box.widths * 2.0**32 < 2.0**31).all())
+        metric = (compact, np.float32(cutoff), np.float32(N_SHELLS / max(reach - cutoff, 1e-6)), np.float32(reach**2))
         self._kernels["sort_rows"](
-            self.backend.n_threads, self.coordinates, box.lattice.astype(np.float32), (shells**2).astype(np.float32),
+            self.backend.n_threads, self.coordinates, box.lattice.astype(np.float32), metric,
             self.row_bounds, self.rows.arrays, self._shell_end,
         )  # fmt: skip
 
@@ -234,7 +238,12 @@ class PairList:
         """Share the rows between the threads."""
         rows = self.rows
         self._kernels["balance"](
-            self.backend.n_threads, rows.plain_start, rows.plain_end, rows.masked_start, rows.masked_end, self.row_bounds
+            self.backend.n_threads,
+            rows.plain_start,
+            rows.plain_end,
+            rows.masked_start,
+            rows.masked_end,
+            self.row_bounds,
         )
 
     def _grid(self, positions: np.ndarray, box: Box) -> tuple[np.ndarray, np.ndarray, int, int]:
@@ -254,7 +263,7 @@ class PairList:
         n_x, n_y = (int(min(max(round(e / edge), 1), math.ceil(math.sqrt(self.n_atoms)))) for e in edges[:2])
         return origin, extent, n_x, n_y
 
-    def _make_clusters(self, positions: np.ndarray, box: Box, radius: float) -> tuple:
+    def _make_clusters(self, positions: np.ndarray, box: Box, radius: float) -> tuple[Any, ...]:
         """Sort atoms into columns and clusters; the grid as ``search`` takes it."""
         k, threads = self._kernels, self.backend.n_threads
         origin, extent, n_x, n_y = self._grid(positions, box)
@@ -266,7 +275,14 @@ class PairList:
         self._allocate_slots(int(column_start[-1]))
         k["fill_columns"](positions, origin, self._column_of_atom, self._rank_in_column, column_start, self._keys)
         k["arrange_slots"](
-            column_start, self.has_lj, threads, self._keys, self.slot_atom, self.slot_source, self.slot_of_atom, self.n_lj
+            column_start,
+            self.has_lj,
+            threads,
+            self._keys,
+            self.slot_atom,
+            self.slot_source,
+            self.slot_of_atom,
+            self.n_lj,
         )
         self._gather(self.coordinates, positions, box)
         self._displacement2[:] = 0.0
@@ -292,7 +308,11 @@ class PairList:
         )
         threads = self.backend.n_threads
         most = CLUSTER * (int(np.diff(self.exclusions[0]).max(initial=0)) + 1)
-        self._scratch = (zeros((threads, n_j), np.int64), zeros((threads, most), np.int32), zeros((threads, most), np.uint64))
+        self._scratch = (
+            zeros((threads, n_j), np.int64),
+            zeros((threads, most), np.int32),
+            zeros((threads, most), np.uint64),
+        )
         self._plain_space = max(self._plain_space, threads * (1024 + 40 * n_i // threads))
         self._masked_space = max(self._masked_space, threads * (1024 + 8 * n_i // threads))
         self._allocate_rows()
@@ -301,7 +321,7 @@ class PairList:
         sizes = (self.n_slots // CLUSTER, self._plain_space, self._masked_space)
         self.rows = ClusterRows.empty(*sizes)
 
-    def _search(self, box: Box, radius: float, grid: tuple) -> None:
+    def _search(self, box: Box, radius: float, grid: tuple[Any, ...]) -> None:
         """List by bounding boxes; where it does not fit, make room and repeat."""
         threads = self.backend.n_threads
         finite = radius if math.isfinite(radius) else 1e6
