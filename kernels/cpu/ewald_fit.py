@@ -46,8 +46,9 @@ POTENTIAL_DENOMINATOR = (
     3.748085088695139e-05,
 )
 
-# LJPME (Essmann et al., J. Chem. Phys. 103, 8577 (1995), eq. 5.2 and its derivative): d(x) = (1 - exp(-x)(1 + x + x^2/2 + x^3/6))/x^4
-# in the force; x^4 d(x), the fraction of the bare dispersion force that the mesh supplies, has an absolute error below 3e-7.
+# LJPME (Essmann et al., J. Chem. Phys. 103, 8577 (1995), eq. 5.2 and its derivative):
+# d(x) = (1 - exp(-x)(1 + x + x^2/2 + x^3/6))/x^4 in the force. x^4 d(x), the fraction of the bare dispersion force that the mesh
+# supplies, has an absolute error below 3e-7.
 DISPERSION_FORCE_NUMERATOR = (
     0.041645958383103136,
     -0.006233204635046299,

@@ -252,7 +252,7 @@ def add_atoms(first, last, with_lj, masked, bits, i0, j_position, j_atoms, syste
     Lennard-Jones and Coulomb energies; forces on i-atoms are added to ``i_forces`` int32[4 * 3 * W], which stays in the cache.
     """
     coordinates, parameters, types = system
-    lattice, c, table, n_types = field
+    lattice, c, table, _ = field
     fx, fy, fz, peak, e_lj, e_coulomb = sums
     counts_all = mask_from_bits(np.uint64(0xFFFF), WIDTH)
     for a in range(first, last):

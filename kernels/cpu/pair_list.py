@@ -1,13 +1,15 @@
 """Cluster pair list: which j-clusters (W atoms) are near each i-cluster (4 atoms). Half: each pair of atoms once.
 
-Pall & Hess, Comput. Phys. Commun. 184, 2641 (2013). Row ci holds j-clusters in two groups: *masked* ones with W x 4 bits that say
-which pairs count (bit a * W + lane; off for exclusions, for an atom with itself and for pairs that another row has), and *plain* ones
-in which every pair counts. ``search`` lists by bounding boxes; ``sort_rows`` drops what is beyond the list radius and orders the plain entries by shells of
-distance, so that each step can stop at the shell that its atoms may have reached since (``trim_rows``).
+Pall & Hess, Comput. Phys. Commun. 184, 2641 (2013). Row ci holds j-clusters in two groups: *masked* ones with W x 4 bits that
+say which pairs count (bit a * W + lane; off for exclusions, for an atom with itself and for pairs that another row has), and
+*plain* ones in which every pair counts. ``search`` lists by bounding boxes; ``sort_rows`` drops what is beyond the list radius
+and orders the plain entries by shells of distance, so that each step can stop at the shell that its atoms may have reached
+since (``trim_rows``).
 
-The nearest image is the int32 wrap. It holds for atoms closer than half the smallest width of the box, so for centres of clusters it
-may pick another image than for their atoms. In an orthorhombic box the distance of boxes is right all the same, axis by axis; in a
-triclinic one the distance between lattice planes is used where it could happen, which holds for any image.
+The nearest image is the int32 wrap. It holds for atoms closer than half the smallest width of the box, so for centres of
+clusters it may pick another image than for their atoms. In an orthorhombic box the distance of bounding boxes is right all the
+same, axis by axis; in a triclinic one the distance between lattice planes is used where it could happen, which holds for any
+image.
 """
 
 import numpy as np

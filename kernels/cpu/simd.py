@@ -17,7 +17,6 @@ import os
 from types import FunctionType
 
 import numba
-import numpy as np
 from llvmlite import binding, ir
 from numba import njit
 from numba.core import cgutils, types

@@ -96,6 +96,11 @@ class PairTerm:
         self.slot = 0
         self._buffer = DEFAULT_BUFFER if buffer is None else buffer
         self._width, self._origin = width, origin
+        if table.method == "LJPME" and table.switch_distance is not None:
+            raise UnsupportedError(
+                f"{table.lj_label} switches the Lennard-Jones forces off and sums them by LJPME too; "
+                "LJPME has no discontinuity to be smoothed: turn the switching function off"
+            )
         self._parameters = AtomParameters(table)
         self._ewald = table.method in ("PME", "LJPME")
         self._triclinic = not box.orthorhombic

@@ -1,6 +1,7 @@
 """The cluster pair list of a rank: made by bounding boxes, sorted by distance, and valid by measured displacement.
 
-A cluster pair whose closest atoms were d apart when the list was made, in a box B_old, cannot have a pair within the cutoff as long as
+A cluster pair whose closest atoms were d apart when the list was made, in a box B_old, cannot have a pair within the cutoff as
+long as
 
     rho * (cutoff + D_i + D_j) <= d,      rho = largest singular value of B_new^-1 B_old (1 while the box is the same)
 

@@ -10,7 +10,7 @@ from pair_samples import ORTHORHOMBIC, TRICLINIC, compute, compute_real, make_ta
 
 from mdsim.backends import get_backend
 from mdsim.box import Box
-from mdsim.errors import InputError
+from mdsim.errors import InputError, UnsupportedError
 from mdsim.forces.nonbonded import PairTerm
 from mdsim.kernels.cpu import ewald_fit
 from mdsim.kernels.fixed_point import FLAG_FORCE_CLIPPED, FORCE_SCALE, PAIR_FORCE_LIMIT
@@ -213,6 +213,9 @@ def test_parameters_that_cannot_be_computed_are_refused():
     steep = NonbondedTable(**{**table.__dict__, "ewald_alpha": 5.0})
     with pytest.raises(InputError, match="raise the error tolerance"):
         PairTerm(steep, backend, ORTHORHOMBIC)
+    both = make_table(9, "LJPME", switch_distance=0.7)
+    with pytest.raises(UnsupportedError, match="turn the switching function off"):
+        PairTerm(both, backend, ORTHORHOMBIC)
     table.charge[4] = np.nan
     with pytest.raises(InputError, match="not a finite"):
         PairTerm(table, backend, ORTHORHOMBIC)
