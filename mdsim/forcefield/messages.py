@@ -50,8 +50,9 @@ def templates_explained(topology: openmm.app.Topology, files: tuple[str, ...]) -
             raise
         residue = list(topology.residues())[int(found[1])]
         reason = one_line(ValueError(found[3]))
+        chain = f" of chain {residue.chain.id}" if residue.chain.id.strip() else ""
         raise InputError(
-            f"no template for residue {residue.name} {residue.id} of chain {residue.chain.id} in {', '.join(files)}: {reason} "
+            f"no template for residue {residue.name} {residue.id}{chain} in {', '.join(files)}: {reason} "
             "Missing hydrogens: add 'modeller: {hydrogens: {pH: 7}}'; missing virtual sites: 'extra_particles: true'; a ligand: a "
             "force-field XML for it"
         ) from error
