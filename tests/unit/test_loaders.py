@@ -122,7 +122,13 @@ def test_hydrogens_are_added(tmp_path):
 def test_residue_without_template_is_named_as_the_file_does(tmp_path):
     strange = tmp_path / "strange.pdb"
     strange.write_text("HETATM    1  C1  XYZ B  17       0.000   0.000   0.000  1.00  0.00           C\nEND\n")
-    fails("no template for residue XYZ 17 of chain B", "amber14-all.xml", pdb=strange, forcefield=FORCEFIELD, nonbonded=VACUUM)
+    fails(
+        "no template for residue XYZ 17 of chain B",
+        "amber14-all.xml",
+        pdb=strange,
+        forcefield=FORCEFIELD,
+        nonbonded=VACUUM,
+    )
 
 
 def test_mmcif_is_the_same_system(tmp_path):
