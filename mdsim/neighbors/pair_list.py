@@ -54,6 +54,14 @@ def exclusions_by_atom(pairs: np.ndarray, n_atoms: int) -> tuple[np.ndarray, np.
     return start, np.ascontiguousarray(both[:, 1])
 
 
+def _default_width(backend: Backend) -> int:
+    try:
+        width: int = backend.kernel("simd.default_width")()
+    except ValueError as error:
+        raise InputError(str(error)) from None
+    return width
+
+
 @dataclass
 class ClusterRows:
     """Rows of cluster pairs, as the kernels take them (see ``kernels/cpu/pair_list.py``)."""
@@ -135,7 +143,7 @@ class PairList:
             raise InputError(f"the pair-list buffer must be a length and not negative, got {buffer} nm")
         self.backend, self.cutoff, self.n_atoms = backend, cutoff, n_atoms
         self.buffer = buffer
-        self.width = width or backend.kernel("simd.default_width")()
+        self.width = width or _default_width(backend)
         self.origin = np.array(origin, np.int32)
         self.has_lj = backend.asarray(has_lj, np.bool_)
         self.exclusions = exclusions_by_atom(np.asarray(exclusions, np.int32).reshape(-1, 2), n_atoms)

@@ -119,7 +119,7 @@ def test_integer_and_mask_operations(lanes):
 
 
 def test_arrays_with_strides_are_refused(lanes):
-    width, x, y, places, compiled = lanes
+    width, _, y, places, compiled = lanes
     with pytest.raises(simd.TypingError, match="contiguous"):
         compiled["floats"](np.zeros(2 * width, np.float32)[::2], y, places, np.zeros(13 * width, np.float32))
 
