@@ -40,7 +40,7 @@ def default_width():
             raise ValueError(f"MDSIM_SIMD_WIDTH is '{forced}'; it can be {', '.join(map(str, WIDTHS))}")
         return int(forced)
     if numba.config.CPU_FEATURES is not None:  # code is generated for another CPU than the host's
-        features = {name: True for name in numba.config.CPU_FEATURES.replace("+", "").split(",")}
+        features = dict.fromkeys(numba.config.CPU_FEATURES.replace("+", "").split(","), True)
     else:
         features = binding.get_host_cpu_features()
     return 16 if features.get("avx512f") else 8 if features.get("avx2") else 4
