@@ -100,7 +100,7 @@ def test_lists_of_isolated_systems_hold_all_pairs_for_ever():
 def test_too_small_buffers_grow():
     """All atoms in one place: many more pairs than the first guess has space for."""
     positions = np.random.default_rng(5).integers(0, 2**22, (900, 3)).astype(np.int32)
-    pairs = make_list(900, 0.9)
+    pairs = make_list(900, 0.9, width=8)
     pairs.update(positions, ORTHORHOMBIC)
     assert pairs.rows.n_cluster_pairs > 225 * 226 // 4
     i, _, _ = all_pairs(positions, ORTHORHOMBIC.lattice, 0.9, NO_EXCLUSIONS)
