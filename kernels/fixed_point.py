@@ -15,10 +15,10 @@ FORCE_BITS = 32
 FORCE_SCALE = 2.0**FORCE_BITS
 
 #: force summed inside the pair kernel, int32, kJ/mol/nm (shifted left to FORCE_BITS when reduced)
-PAIR_FORCE_BITS = 13
+PAIR_FORCE_BITS = 14
 PAIR_FORCE_SCALE = 2.0**PAIR_FORCE_BITS
-#: a pair-force component is clipped here and flagged: 2**26 units, so that 32 clipped pairs fit in int32
-PAIR_FORCE_LIMIT = 2.0 ** (26 - PAIR_FORCE_BITS)
+#: the force of a pair is clipped here (8192 kJ/mol/nm) and flagged: 2**27 units, so that 16 clipped pairs fit in int32
+PAIR_FORCE_LIMIT = 2.0 ** (27 - PAIR_FORCE_BITS)
 
 #: one bonded / PME / implicit contribution to a force component is clipped here (kJ/mol/nm) and flagged
 FORCE_LIMIT = 2.0**24
