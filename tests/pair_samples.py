@@ -52,6 +52,7 @@ def compute(term, positions, box, with_energy=True):
     out = ForceBuffers(
         np.zeros((threads, n, 3), np.int64), np.zeros((3, threads), np.int64), np.zeros((3, threads), np.int32)
     )
+    term.update_list(positions, box)
     term.compute(positions, box, out, with_energy)
     return out.forces.sum(axis=0), out.energies.sum(axis=1), int(np.bitwise_or.reduce(out.flags, axis=None))
 

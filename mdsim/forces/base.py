@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -39,4 +39,12 @@ class ForceTerm(Protocol):
         """Add forces for ``positions`` int32[n, 3] (and energies; always allowed, required ``with_energy``)."""
 
 
-__all__ = ["ForceBuffers", "ForceTerm", "LocalView"]
+@runtime_checkable
+class ListedTerm(ForceTerm, Protocol):
+    """A term that keeps a list of pairs, which is looked after (and timed) apart from the forces."""
+
+    def update_list(self, positions: np.ndarray, box: Box) -> None:
+        """Make the list good for ``positions``, before ``compute``."""
+
+
+__all__ = ["ForceBuffers", "ForceTerm", "ListedTerm", "LocalView"]

@@ -155,13 +155,16 @@ class PairTerm:
             buffer=self._buffer, width=self._width, origin=self._origin,
         )  # fmt: skip
 
+    def update_list(self, positions: np.ndarray, box: Box) -> None:
+        """Make the pair list good for ``positions``; ``compute`` is for the same ones."""
+        if self.pair_list.update(positions, box):
+            self._fill_slots()
+
     def compute(self, positions: np.ndarray, box: Box, out: ForceBuffers, with_energy: bool) -> None:
-        """Add forces (and energies) at ``positions`` int32[n, 3]; the pair list follows by itself."""
+        """Add forces (and energies) at ``positions`` int32[n, 3], for which the list was updated."""
         pairs, threads = self.pair_list, self.backend.n_threads
         if not self._triclinic and not box.orthorhombic:
             self._triclinic = True
-        if pairs.update(positions, box):
-            self._fill_slots()
         lattice = box.lattice.astype(np.float32).ravel()
         self._kernel(with_energy)(
             threads, pairs.row_bounds, pairs.n_lj, pairs.rows.arrays,
