@@ -9,6 +9,11 @@ import numpy as np
 from mdsim.errors import InputError
 from mdsim.kernels.fixed_point import FRACTION_SCALE
 
+#: nm; in the box around it positions are still told apart by 1e-6 nm
+LARGEST_EXTENT = 1e3
+#: further away the coordinates are a mistake, and beyond 2**31 the images would overflow
+MOST_BOXES_AWAY = 1e6
+
 
 @dataclass(frozen=True)
 class Box:
@@ -37,6 +42,11 @@ class Box:
     def for_isolated(cls, positions: np.ndarray) -> Box:
         """Cube for a non-periodic system: a power of two, at least four times as wide as the atoms' extent (nm)."""
         extent = float(np.ptp(positions, axis=0).max()) if len(positions) else 0.0
+        if not extent <= LARGEST_EXTENT:
+            raise InputError(
+                f"the atoms are spread over {extent:.3g} nm; positions of a system without a periodic box are exact enough "
+                f"up to {LARGEST_EXTENT:g} nm. Is an atom far off, or are the coordinates in another unit?"
+            )
         edge = 16.0
         while edge < 4.0 * extent:
             edge *= 2.0
@@ -83,6 +93,11 @@ class Box:
         f[:, 2] = x[:, 2] * inv[2, 2]
         f[:, 1] = x[:, 1] * inv[1, 1] + x[:, 2] * inv[2, 1]
         f[:, 0] = (x[:, 0] * inv[0, 0] + x[:, 1] * inv[1, 0]) + x[:, 2] * inv[2, 0]
+        far = np.flatnonzero((np.abs(f) > MOST_BOXES_AWAY).any(axis=1))
+        if len(far):
+            raise InputError(
+                f"atom {far[0]} is at {x[far[0]].tolist()} nm, more than {MOST_BOXES_AWAY:.0e} boxes away: check the coordinates"
+            )
         unwrapped = np.rint(f * FRACTION_SCALE).astype(np.int64)
         wrapped = unwrapped.astype(np.int32)  # keeps the low 32 bits: the wrap
         return wrapped, ((unwrapped - wrapped) >> 32).astype(np.int32)
@@ -93,7 +108,7 @@ class Box:
         if images is not None:
             f = f + images
         v = self.vectors
-        x = np.empty_like(f)
+        x: np.ndarray = np.empty_like(f)
         x[:, 0] = (f[:, 0] * v[0, 0] + f[:, 1] * v[1, 0]) + f[:, 2] * v[2, 0]
         x[:, 1] = f[:, 1] * v[1, 1] + f[:, 2] * v[2, 1]
         x[:, 2] = f[:, 2] * v[2, 2]

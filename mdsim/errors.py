@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 class MdsimError(Exception):
     """Anything mdsim can explain. ``str(error)`` is one line that names the cause and the remedy."""
@@ -22,9 +24,16 @@ class UnsupportedError(MdsimError):
 
 
 class SimulationError(MdsimError):
-    """The dynamics broke: overflow, not-a-number, constraints that cannot be met. Names atoms and term."""
+    """The dynamics broke: overflow, not-a-number, constraints that cannot be met. Names atoms and term.
+
+    Parts that know atoms by number only give their global ids as ``atoms``; the engine adds what they are called.
+    """
 
     exit_code = 4
+
+    def __init__(self, message: str, atoms: Sequence[int] = ()) -> None:
+        super().__init__(message)
+        self.atoms = tuple(atoms)
 
 
 class OutputError(MdsimError):

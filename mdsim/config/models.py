@@ -134,7 +134,7 @@ class Minimize(Section):
 class Dynamics(Section):
     """How the system moves."""
 
-    steps: int | None = Field(default=None, ge=0)
+    steps: int | None = Field(default=None, ge=0, le=10**15)
     """how many steps the whole run has"""
     duration: Duration | None = None
     """the same as a time"""

@@ -52,6 +52,8 @@ def read_yaml(path: Path) -> Source:
         raise InputError(f"{path}{line}: not valid YAML, {reason}; check indentation, colons and quotes") from None
     except yaml.YAMLError as error:
         raise InputError(f"{path}: not valid YAML, {' '.join(str(error).split())}") from None
+    except RecursionError:
+        raise InputError(f"{path}: sections within sections without end, or an alias of what it is in; write it plainly") from None
     if not isinstance(source.data, dict):
         raise InputError(f"{path} must hold the sections 'system:' and 'dynamics:'; see docs/input.md for an example")
     return source

@@ -128,7 +128,8 @@ class Constraints:
         when = f"step {step}: " if step >= 0 else ""
         raise SimulationError(
             f"{when}constraints cannot be met: {names}. The forces there are too large or the timestep too long: "
-            "minimise first, or shorten the timestep"
+            "minimise first, or shorten the timestep",
+            atoms=pairs[worst[0]].tolist(),
         )
 
 

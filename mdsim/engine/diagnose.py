@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
 import numpy as np
 
 from mdsim.engine.evaluate import ForceEvaluator
@@ -72,3 +75,27 @@ def force_error(evaluator: ForceEvaluator, state: State, topology: Topology | No
         f"{magnitude[atom]:.3g} kJ/mol/nm, {distance:.4f} nm from {describe(topology, int(ids[nearest]))}. Overlapping atoms "
         "or too long a timestep: minimise first (dynamics.minimize), or shorten dynamics.integrator.timestep"
     )
+
+
+@contextmanager
+def atoms_named(
+    evaluator: ForceEvaluator, state: Callable[[], State], topology: Topology | None
+) -> Iterator[None]:
+    """Errors from inside that know atoms by number only are told with their names and the strongest force term on the first."""
+    try:
+        yield
+    except SimulationError as error:
+        if not error.atoms:
+            raise
+        names = [describe(topology, atom) for atom in error.atoms] if topology is not None else []
+        facts = [f"{' and '.join(names)}"] if names else []
+        with suppress(SimulationError):  # the terms may be unable to say anything of a broken state
+            facts.append(_strongest_term(evaluator, state(), error.atoms[0]))
+        raise SimulationError(" ".join([str(error), *(f"({fact})" for fact in ["; ".join(facts)] if fact)])) from None
+
+
+def _strongest_term(evaluator: ForceEvaluator, state: State, atom: int) -> str:
+    """``largest force on atom 7: bonds, 1.2e+05 kJ/mol/nm``"""
+    local = int(np.flatnonzero(evaluator.backend.to_host(state.ids) == atom)[0])
+    name, force = max(evaluator.forces_by_term(state, local), key=lambda item: item[1], default=("no term", 0.0))
+    return f"largest force on atom {atom}: {name}, {force:.3g} kJ/mol/nm"

@@ -11,8 +11,8 @@ from mdsim.constraints.virtual_sites import VirtualSites
 from mdsim.domain.comm import Communicator
 from mdsim.engine.timers import Timers
 from mdsim.forces import part_of
-from mdsim.forces.base import ForceBuffers, ForceTerm, LocalView
-from mdsim.kernels.fixed_point import ENERGY_SCALE
+from mdsim.forces.base import ForceBuffers, ForceTerm, ListedTerm, LocalView
+from mdsim.kernels.fixed_point import ENERGY_SCALE, FORCE_SCALE
 from mdsim.state import State
 
 
@@ -38,6 +38,7 @@ class ForceEvaluator:
         timers: Timers,
     ) -> None:
         self.backend, self.comm, self.terms, self.sites, self.timers = backend, comm, list(terms), sites, timers
+        self._listed = [term for term in self.terms if isinstance(term, ListedTerm)]
         self.names: list[str] = []
         self.labels: list[str] = []
         for term in self.terms:
@@ -78,6 +79,7 @@ class ForceEvaluator:
         out.flags.fill(0)
         with self.timers.part("virtual sites"):
             self.sites.place(state)
+        self._update_lists(state)
         for term in self.terms:
             with self.timers.part(part_of(term)):
                 term.compute(state.positions, state.box, out, with_energy)
@@ -89,6 +91,24 @@ class ForceEvaluator:
         if with_energy:
             self.energies = self.comm.sum(self.backend.to_host(out.energies).sum(axis=1))
         self._current = (True, with_energy)
+
+    def _update_lists(self, state: State) -> None:
+        for term in self._listed:
+            with self.timers.part("list"):
+                term.update_list(state.positions, state.box)
+
+    def forces_by_term(self, state: State, atom: int) -> list[tuple[str, float]]:
+        """(energy names of a term, size of its force on local ``atom`` in kJ/mol/nm), term by term. For diagnoses: slow."""
+        out, result = self.buffers, list[tuple[str, float]]()
+        self._update_lists(state)
+        for term in self.terms:
+            out.forces.fill(0)
+            term.compute(state.positions, state.box, out, False)
+            force = self.backend.to_host(out.forces)[:, atom].astype(np.float64).sum(axis=0) / FORCE_SCALE
+            result.append((", ".join(term.energy_names), float(np.sqrt((force**2).sum()))))
+        out.forces.fill(0)
+        self.invalidate()
+        return result
 
     @property
     def potential(self) -> int:

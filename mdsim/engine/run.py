@@ -6,7 +6,7 @@ import signal
 import sys
 import warnings
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from time import monotonic
 from types import FrameType
@@ -16,10 +16,10 @@ import numpy as np
 from mdsim.config import RunConfig
 from mdsim.engine.outputs import OUTPUT_FILES, make_reporters
 from mdsim.engine.simulation import Simulation
-from mdsim.errors import InputError, MdsimError, OutputError
+from mdsim.errors import InputError, OutputError
 from mdsim.forcefield import LoadedSystem, load_system
 from mdsim.forces import ForceOptions
-from mdsim.io.checkpoint import Checkpoint, CheckpointWarning, load_checkpoint, save_checkpoint
+from mdsim.io.checkpoint import Checkpoint, CheckpointWarning, load_checkpoint, put_damaged_aside, save_checkpoint
 from mdsim.io.fingerprint import system_fingerprint
 from mdsim.io.results import FAILED, FINISHED, INTERRUPTED, PREPARING, RUNNING, ResultDirectory
 from mdsim.reporters import ProgressReporter
@@ -40,24 +40,35 @@ def run_input(config: RunConfig) -> int:
         and all that was written up to it are kept.
     """
     directory = config.output.directory
-    with ResultDirectory(directory, config.settings(), details={"input": config.model_dump(mode="json")}) as results:
-        checkpoint = _load(directory)
-        if checkpoint is None and results.resumed:
-            clear_unfinished_start(results)
-        steps = config.dynamics.n_steps
-        if checkpoint is not None and checkpoint.step >= steps:
-            say(f"{results.describe()}; nothing is left of {steps} steps. Give more steps to go on from there")
-            return 0
-        say("reading the system")
-        loaded = load_system(config.system)
-        sim = make_simulation(config, loaded)
-        if checkpoint is not None:
-            checkpoint.check_same_run(system_fingerprint(sim.system), config.settings(), directory)
+    details = {"input": config.model_dump(mode="json")}
+    with stop_on_signal() as stopping, ResultDirectory(directory, config.settings(), details=details) as results:
         try:
-            return _run(config, sim, results, checkpoint)
-        except MdsimError as error:
+            return _run_in(results, config, stopping)
+        except KeyboardInterrupt:  # what ``stopping`` makes of a signal before the first step
+            say("stopped by a signal before the first step of this command; the same command starts again")
+            return REQUEUE
+
+
+def _run_in(results: ResultDirectory, config: RunConfig, stopping: _Stop) -> int:
+    """Find out what is left to do in the result directory, and do it."""
+    checkpoint, steps = _load(results.path), config.dynamics.n_steps
+    if checkpoint is None and results.resumed:
+        clear_unfinished_start(results)
+    if checkpoint is not None and (checkpoint.step > steps or (checkpoint.step == steps and results.finished)):
+        say(f"{results.path} is at step {checkpoint.step}; nothing is left of {steps} steps. Give more steps to go on from there")
+        return 0
+    if results.status == FAILED:
+        say(f"the last attempt failed: {results.manifest.get('message', '')}")
+    say("reading the system")
+    sim = make_simulation(config, load_system(config.system))
+    if checkpoint is not None:
+        checkpoint.check_same_run(system_fingerprint(sim.system), config.settings(), results.path)
+    try:
+        return _run(config, sim, results, checkpoint, stopping)
+    except Exception as error:
+        with suppress(OutputError):  # on a full disk this fails too; the first error is the one to tell
             results.set_status(FAILED, sim.state.step, str(error))
-            raise
+        raise
 
 
 def make_simulation(config: RunConfig, loaded: LoadedSystem) -> Simulation:
@@ -102,9 +113,11 @@ def prepare(config: RunConfig, sim: Simulation) -> None:
         sim.draw_velocities(dynamics.initial_temperature)
 
 
-def _run(config: RunConfig, sim: Simulation, results: ResultDirectory, checkpoint: Checkpoint | None) -> int:
+def _run(
+    config: RunConfig, sim: Simulation, results: ResultDirectory, checkpoint: Checkpoint | None, stopping: _Stop
+) -> int:
     steps, directory = config.dynamics.n_steps, config.output.directory
-    with ExitStack() as stack, stop_on_signal() as stopping:
+    with ExitStack() as stack:
         if checkpoint is not None:
             sim.restore(checkpoint)
             say(f"going on from step {checkpoint.step} of {steps}")
@@ -112,6 +125,7 @@ def _run(config: RunConfig, sim: Simulation, results: ResultDirectory, checkpoin
         if checkpoint is None:
             prepare(config, sim)
         sim.compute_forces()
+        stopping.at_once = False
         reporters = make_reporters(config, sim, checkpoint)
         for reporter in reporters:
             stack.callback(reporter.close)
@@ -166,7 +180,7 @@ class CheckpointClock:
 
 @contextmanager
 def stop_on_signal() -> Iterator[_Stop]:
-    """Within this context the stop signals only set a flag, which the value of the context returns when called."""
+    """Within this context the stop signals are told to the value of the context."""
     stop = _Stop()
     before = {number: signal.signal(number, stop.request) for number in STOP_SIGNALS}
     try:
@@ -177,18 +191,20 @@ def stop_on_signal() -> Iterator[_Stop]:
 
 
 class _Stop:
-    """Remembers whether a signal came."""
+    """Remembers whether a signal came; while ``at_once``, raises KeyboardInterrupt, for there is nothing yet to be kept."""
 
     def __init__(self) -> None:
-        self.requested = False
+        self.requested, self.at_once = False, True
 
     def __call__(self) -> bool:
         return self.requested
 
     def request(self, number: int, frame: FrameType | None) -> None:
-        if not self.requested:
+        again, self.requested = self.requested, True
+        if self.at_once:
+            raise KeyboardInterrupt
+        if not again:
             say(f"{signal.Signals(number).name} received: finishing the step, then a checkpoint")
-        self.requested = True
 
 
 def clear_unfinished_start(results: ResultDirectory) -> None:
@@ -209,12 +225,18 @@ def _load(directory: Path) -> Checkpoint | None:
         checkpoint = load_checkpoint(directory)
     for warning in caught:
         say(f"warning: {warning.message}")
+    if caught:
+        put_damaged_aside(directory)
     return checkpoint
 
 
 def say(message: str) -> None:
-    """A line for the person at the terminal (stderr, so that it never mixes with results)."""
-    print(message, file=sys.stderr, flush=True)
+    """A line for the person at the terminal (stderr, so that it never mixes with results).
+
+    A terminal that went away, a full disk under a log, or a signal amid another line must not end a run.
+    """
+    with suppress(OSError, RuntimeError):
+        print(message, file=sys.stderr, flush=True)
 
 
 __all__ = ["REQUEUE", "OutputError", "make_simulation", "prepare", "run_input"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from mdsim.box import Box
 from mdsim.constraints import VirtualSites
 from mdsim.domain.comm import Communicator, world
 from mdsim.domain.local import Domain
-from mdsim.engine.diagnose import force_error
+from mdsim.engine.diagnose import atoms_named, force_error
 from mdsim.engine.evaluate import ForceEvaluator
 from mdsim.engine.minimize import MinimizationResult, minimize
 from mdsim.engine.step import advance, compute_forces
@@ -136,7 +137,8 @@ class Simulation:
         end = self.state.step + steps
         while self.state.step < end:
             due = self._next_report()
-            advance(self, energy_at_end=self._energy_wanted(self.state.step + 1, due))
+            with self._atoms_named():
+                advance(self, energy_at_end=self._energy_wanted(self.state.step + 1, due))
             if self.state.step == due:
                 self.report()
             if stop():
@@ -189,11 +191,16 @@ class Simulation:
         """Turn the flags of the last force computation into an error that names term and atoms."""
         raise force_error(self.evaluator, self.state, self.topology)
 
+    def _atoms_named(self) -> AbstractContextManager[None]:
+        """Around all that may break: errors then say what atoms are called and which term acts on them."""
+        return atoms_named(self.evaluator, lambda: self.state, self.topology)
+
     # ---- setting up
 
     def minimize(self, tolerance: float = 10.0, max_steps: int = 1000) -> MinimizationResult:
         """Relax the positions until the rms force is below ``tolerance`` (kJ/mol/nm) or ``max_steps`` are done."""
-        return minimize(self, tolerance=tolerance, max_steps=max_steps)
+        with self._atoms_named():
+            return minimize(self, tolerance=tolerance, max_steps=max_steps)
 
     def draw_velocities(self, temperature: float, seed: int | None = None) -> None:
         """Velocities from the Maxwell-Boltzmann distribution at ``temperature`` (K), obeying the constraints."""
@@ -201,7 +208,8 @@ class Simulation:
 
     def constrain(self) -> None:
         """Make positions and velocities obey the constraints."""
-        self.integrator.constrain(self.state)
+        with self._atoms_named():
+            self.integrator.constrain(self.state)
         self.evaluator.invalidate()
 
     # ---- stopping and going on
@@ -237,7 +245,10 @@ class Simulation:
 
     def save(self, directory: str | Path) -> Path:
         """Write a checkpoint into ``directory``; the one before is kept beside it."""
-        Path(directory).mkdir(parents=True, exist_ok=True)
+        try:
+            Path(directory).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise OutputError(f"the directory {directory} cannot be made: {error}") from error
         return save_checkpoint(directory, self.checkpoint())
 
     def load(self, directory: str | Path) -> None:

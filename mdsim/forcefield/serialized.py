@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from xml.parsers import expat
 
 import numpy as np
 import openmm
@@ -17,10 +18,20 @@ from mdsim.forcefield.structure import read_structure
 PDB_ROUNDING = 1e-3  # nm
 
 
+def _check_complete(path: Path, text: str) -> None:
+    """OpenMM reads what there is of a file cut off between two forces, and says nothing."""
+    try:
+        expat.ParserCreate().Parse(text, True)
+    except expat.ExpatError as error:
+        raise InputError(f"{path} is no complete XML ({error}); it was cut off or damaged, make or copy it again") from None
+
+
 def load_serialized(system_path: Path, structure_path: Path) -> LoadedSystem:
     """Positions are the structure's. So is the box, where it differs from the System's by more than rounding."""
     with explained(f"reading {system_path}"):
-        system = openmm.XmlSerializer.deserialize(system_path.read_text(encoding="utf-8"))
+        text = system_path.read_text(encoding="utf-8")
+        _check_complete(system_path, text)
+        system = openmm.XmlSerializer.deserialize(text)
     if not isinstance(system, openmm.System):
         raise InputError(f"{system_path} holds a {type(system).__name__}, not a System")
     structure = read_structure(structure_path)

@@ -164,8 +164,10 @@ class Motion:
         length = np.sqrt((self.backend.to_host(self.dx) ** 2).sum(axis=1))
         atom = int(np.argmax(np.nan_to_num(length, nan=np.inf)))
         how = "to a place that is not a number" if not_finite else f"{length[atom]:.3g} nm, half the box or more"
+        number = int(state.ids[atom])
         raise SimulationError(
-            f"step {state.step}: atom {int(state.ids[atom])} would move {how}, in one step. Minimise first, or shorten the timestep"
+            f"step {state.step}: atom {number} would move {how}, in one step. Minimise first, or shorten the timestep",
+            atoms=(number,),
         )
 
 

@@ -12,6 +12,7 @@ import os
 import platform
 import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,10 +23,10 @@ import numpy as np
 from mdsim import __version__
 from mdsim.box import Box
 from mdsim.errors import OutputError
+from mdsim.io.durable import hdf5_image, sync_directory, write_durably
 from mdsim.io.fingerprint import Fingerprint, fingerprint_differences, system_fingerprint
-from mdsim.io.growing import LIBRARY_VERSIONS
 
-NAME, PREVIOUS_NAME = "checkpoint.h5", "checkpoint.prev.h5"
+NAME, PREVIOUS_NAME, DAMAGED_NAME = "checkpoint.h5", "checkpoint.prev.h5", "checkpoint.damaged.h5"
 FORMAT = 1
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "differences",
     "load_checkpoint",
     "load_checkpoint_file",
+    "put_damaged_aside",
     "save_checkpoint",
     "system_fingerprint",
 ]
@@ -117,12 +119,14 @@ def save_checkpoint(directory: str | Path, checkpoint: Checkpoint) -> Path:
     newest, previous = directory / NAME, directory / PREVIOUS_NAME
     aside = directory / (NAME + ".new")
     try:
-        write_durably(aside, _file_image(checkpoint))
+        write_durably(aside, hdf5_image(lambda file: _fill(file, checkpoint)))
         if newest.exists():
             _keep_as(newest, previous)
         os.replace(aside, newest)
         sync_directory(directory)
     except OSError as error:
+        with suppress(OSError):
+            aside.unlink(missing_ok=True)
         raise OutputError(f"the checkpoint {newest} cannot be written: {error}; is the disk full?") from error
     return newest
 
@@ -139,42 +143,20 @@ def _keep_as(newest: Path, previous: Path) -> None:
         os.replace(link, previous)
 
 
-def write_durably(path: Path, content: bytes) -> None:
-    """Write a file and wait until it is on the disk."""
-    with open(path, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def sync_directory(directory: Path) -> None:
-    """Wait until the names in ``directory`` are on the disk."""
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _file_image(checkpoint: Checkpoint) -> bytes:
-    """The HDF5 file as bytes."""
-    with h5py.File(
-        "checkpoint", "w", driver="core", backing_store=False, block_size=65536, libver=LIBRARY_VERSIONS
-    ) as file:
-        for name in ("positions", "images", "velocities"):
-            file[f"state/{name}"] = getattr(checkpoint, name)
-        file["state/box"] = checkpoint.box.vectors
-        file["state"].attrs.update(step=checkpoint.step, time=checkpoint.time, periodic=checkpoint.box.periodic)
-        for name, array in checkpoint.extra.items():
-            file[f"extra/{name}"] = array
-        for name, value in checkpoint.system.items():
-            file[f"system/{name}"] = value
-        for name in ("counts", "settings", "versions"):
-            file[name] = json.dumps(getattr(checkpoint, name), default=str, sort_keys=True)
-        file.attrs["format"] = FORMAT
-        file.attrs["checksum"] = _checksum(file)
-        file.flush()
-        return bytes(file.id.get_file_image())
+def _fill(file: h5py.File, checkpoint: Checkpoint) -> None:
+    """Give an empty HDF5 file the content of ``checkpoint``."""
+    for name in ("positions", "images", "velocities"):
+        file[f"state/{name}"] = getattr(checkpoint, name)
+    file["state/box"] = checkpoint.box.vectors
+    file["state"].attrs.update(step=checkpoint.step, time=checkpoint.time, periodic=checkpoint.box.periodic)
+    for name, array in checkpoint.extra.items():
+        file[f"extra/{name}"] = array
+    for name, value in checkpoint.system.items():
+        file[f"system/{name}"] = value
+    for name in ("counts", "settings", "versions"):
+        file[name] = json.dumps(getattr(checkpoint, name), default=str, sort_keys=True)
+    file.attrs["format"] = FORMAT
+    file.attrs["checksum"] = _checksum(file)
 
 
 def _checksum(file: h5py.File) -> str:
@@ -220,6 +202,20 @@ def load_checkpoint(directory: str | Path) -> Checkpoint | None:
             f"no checkpoint in {directory} can be read: {'; '.join(problems)}. Start in another directory"
         )
     return None
+
+
+def put_damaged_aside(directory: str | Path) -> None:
+    """After a warning of ``load_checkpoint``: the damaged file gets a name of its own and the sound one becomes the newest.
+
+    Else the next checkpoint would keep the damaged file as the one before, in the sound one's place.
+    """
+    directory = Path(directory)
+    try:
+        os.replace(directory / NAME, directory / DAMAGED_NAME)
+        os.replace(directory / PREVIOUS_NAME, directory / NAME)
+        sync_directory(directory)
+    except OSError as error:
+        raise OutputError(f"{directory / NAME} is damaged and cannot be put aside: {error}") from error
 
 
 def load_checkpoint_file(path: str | Path) -> Checkpoint:

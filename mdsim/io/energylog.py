@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
+from io import BufferedRandom, FileIO
 from pathlib import Path
 
 import h5py
 import numpy as np
 
 from mdsim.errors import OutputError
-from mdsim.io.growing import LIBRARY_VERSIONS, GrowingFile
+from mdsim.io.durable import create_hdf5
+from mdsim.io.growing import GrowingFile
 from mdsim.state import Snapshot
 
 #: g/cm^3 in one amu/nm^3
@@ -91,16 +93,21 @@ class _TextLog:
             self._cut(n_rows)
         elif path.exists():
             raise OutputError(f"{path} exists and is not overwritten; choose another output directory")
-        self._file = open(path, "a", encoding="utf-8")  # noqa: SIM115 (open as long as the log)
+        self._file = self._opened("ab")
         if n_rows is None:
-            self._file.write(self.header)
-            self._file.flush()
+            self._write(self.header)
+
+    def _opened(self, mode: str) -> FileIO:
+        try:
+            return FileIO(self.path, mode)
+        except OSError as error:
+            raise OutputError(f"{self.path} cannot be opened: {error.strerror}") from error
 
     def _cut(self, n_rows: int) -> None:
         """Drop what follows the first ``n_rows`` rows, half a line of a killed writer included."""
         if not self.path.exists():
             raise OutputError(f"{self.path} is gone, and the checkpoint beside it says that it held {n_rows} rows")
-        with open(self.path, "rb+") as file:
+        with BufferedRandom(self._opened("rb+")) as file:
             lines = [file.readline() for _ in range(n_rows + 1)]
             if lines[0] != self.header.encode():
                 raise OutputError(f"{self.path} has other columns than this run; choose another output directory")
@@ -113,15 +120,22 @@ class _TextLog:
     def append(self, row: Sequence[float]) -> None:
         step, time, *values = row
         cells = ["" if math.isnan(v) else f"{v:.6f}" for v in values]
+        self._write(",".join([str(int(step)), f"{time:.6f}", *cells]) + "\n")
+
+    def _write(self, line: str) -> None:
+        """Hand a line to the operating system: unbuffered, so that nothing is left to fail again at ``close``."""
         try:
-            self._file.write(",".join([str(int(step)), f"{time:.6f}", *cells]) + "\n")
-            self._file.flush()
+            rest = memoryview(line.encode())
+            while rest:
+                rest = rest[self._file.write(rest) or 0 :]
         except OSError as error:
             raise OutputError(f"{self.path} cannot be written: {error.strerror}") from error
 
     def sync(self) -> None:
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        try:
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            raise OutputError(f"{self.path} cannot be written: {error.strerror}") from error
 
     def close(self) -> None:
         self._file.close()
@@ -137,18 +151,18 @@ class _ColumnLog:
         elif not path.exists():
             raise OutputError(f"{path} is gone, and the checkpoint beside it says that it held {n_rows} rows")
         self._growing = GrowingFile(path)
-        self._resize(n_rows or 0)
-        self._growing.start()
+        with self._growing.checked():
+            self._resize(n_rows or 0)
+            self._growing.start()
         self._rows: list[Sequence[float]] = []
 
     def _resize(self, n_rows: int) -> None:
         file = self._growing.file
         if set(file) != set(self.names):
-            self._growing.close()
             raise OutputError(f"{self._growing.path} has other columns than this run; choose another output directory")
+        self._growing.check_rows([file[name] for name in self.names], n_rows)
         held = min(file[name].shape[0] for name in self.names)
         if held < n_rows:
-            self._growing.close()
             raise OutputError(
                 f"{self._growing.path} holds {held} rows, and the checkpoint beside it says {n_rows}; it was changed or replaced"
             )
@@ -184,13 +198,11 @@ class _ColumnLog:
 
 
 def _create_columns(path: Path, columns: Sequence[tuple[str, str]]) -> None:
-    if path.exists():
-        raise OutputError(f"{path} exists and is not overwritten; choose another output directory")
-    aside = path.with_name(path.name + ".new")
-    with h5py.File(aside, "w", libver=LIBRARY_VERSIONS) as file:
+    def fill(file: h5py.File) -> None:
         for name, unit in columns:
             dtype = np.int64 if name == "step" else np.float64
             dataset = file.create_dataset(name, shape=(0,), maxshape=(None,), chunks=(CHUNK_ROWS,), dtype=dtype)
             if unit:
                 dataset.attrs["unit"] = unit
-    os.replace(aside, path)
+
+    create_hdf5(path, fill)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
@@ -23,6 +23,7 @@ from types import TracebackType
 import h5py
 
 from mdsim.errors import OutputError
+from mdsim.io.durable import LIBRARY_VERSIONS
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
 SUPERBLOCK_SIZE = 48  # bytes of a version 2 or 3 superblock with 8-byte offsets
@@ -30,8 +31,6 @@ VERSION_BYTE, OFFSET_SIZE_BYTE, FLAGS_BYTE, CHECKSUM_START = 8, 9, 11, 44
 END_OF_FILE = slice(28, 36)
 #: room kept for HDF5's own tables, bytes
 RESERVE = 1 << 18
-#: superblock version 3 is what SWMR needs; HDF5 1.10 and everything later read it
-LIBRARY_VERSIONS = ("v110", "v110")
 
 _MASK = 0xFFFFFFFF
 
@@ -136,12 +135,50 @@ class GrowingFile:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        repair(self.path)
+        try:
+            size_found = self.path.stat().st_size
+            extended = repair(self.path) and self.path.stat().st_size > size_found
+        except OSError as error:
+            raise OutputError(f"{self.path} cannot be opened to be continued: {error.strerror}") from error
+        self._size_found = size_found if extended else None
         self.file = _open_to_extend(self.path)
         if self.file.swmr_mode:  # HDF5 has handed out the file that is open already
             self.file.close()
             raise OutputError(f"{self.path} is still being written by this process; close its writer first")
         self._descriptor = os.open(self.path, os.O_RDWR)
+
+    def check_rows(self, datasets: Iterable[h5py.Dataset], n_rows: int) -> None:
+        """OutputError where the file was cut short and the first ``n_rows`` of ``datasets`` are not all there."""
+        if self._size_found is None:
+            return
+        missing = 0
+
+        def count(chunk: h5py.h5d.StoreInfo) -> None:
+            nonlocal missing
+            missing += chunk.chunk_offset[0] < n_rows and chunk.byte_offset + chunk.size > self._size_found
+
+        for dataset in datasets:
+            dataset.id.chunk_iter(count)
+        if missing:
+            raise OutputError(
+                f"{self.path} was cut short: of the data that the checkpoint beside it counts, {missing} pieces are gone. Put a "
+                "whole copy there, or choose another output directory"
+            )
+
+    @contextmanager
+    def checked(self) -> Iterator[None]:
+        """Around the first look at a file to be continued: what HDF5 says of a damaged one becomes an error for people."""
+        try:
+            yield
+        except (OSError, KeyError, RuntimeError, ValueError, TypeError) as error:
+            self._abandon()
+            reason = " ".join(str(error).split()).strip("'\"")
+            raise OutputError(
+                f"{self.path} is damaged ({reason}). Put a whole copy there, or choose another output directory"
+            ) from error
+        except BaseException:
+            self.close()
+            raise
 
     def start(self) -> None:
         """From here on the file can be read by others at any time."""

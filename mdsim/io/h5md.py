@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +11,8 @@ import numpy as np
 
 from mdsim.box import Box
 from mdsim.errors import InputError, OutputError
-from mdsim.io.growing import LIBRARY_VERSIONS, GrowingFile
+from mdsim.io.durable import LIBRARY_VERSIONS, create_hdf5
+from mdsim.io.growing import GrowingFile
 from mdsim.io.h5md_layout import GROUP, Layout, write_layout
 from mdsim.io.imaging import Imager
 from mdsim.io.rounding import FLOAT32_BITS, lattice_spacing, round_significand, round_to_lattice
@@ -131,15 +131,8 @@ class TrajectoryWriter:
     def create(cls, path: str | Path, source: TrajectorySource, settings: TrajectorySettings) -> TrajectoryWriter:
         """A new file; refused where one is."""
         path = Path(path)
-        if path.exists():
-            raise OutputError(
-                f"{path} exists and is not overwritten; resume the run, or choose another output directory"
-            )
         maker = FrameMaker(source, settings)
-        aside = path.with_name(path.name + ".new")
-        with h5py.File(aside, "w", libver=LIBRARY_VERSIONS) as file:
-            write_layout(file, maker.layout)
-        os.replace(aside, path)
+        create_hdf5(path, lambda file: write_layout(file, maker.layout))
         return cls(GrowingFile(path), maker)
 
     @classmethod
@@ -150,13 +143,12 @@ class TrajectoryWriter:
         path = Path(path)
         if not path.exists():
             raise OutputError(f"{path} is gone, and the checkpoint beside it says that it held {n_frames} frames")
-        writer = cls(GrowingFile(path), FrameMaker(source, settings))
-        try:
+        maker, growing = FrameMaker(source, settings), GrowingFile(path)
+        with growing.checked():
+            writer = cls(growing, maker)
             writer._check_same_layout()
+            growing.check_rows(writer._datasets.all, n_frames)
             writer.truncate_to(n_frames)
-        except BaseException:
-            writer.close()
-            raise
         return writer
 
     @property
@@ -225,11 +217,15 @@ class FrameDatasets:
             self.small |= {name: file[name] for name in ("cell_lengths", "cell_angles")}
 
     @property
+    def all(self) -> tuple[h5py.Dataset, ...]:
+        return (*self.elements.values(), *self.small.values())
+
+    @property
     def n_frames(self) -> int:
-        return int(min(d.shape[0] for d in (*self.elements.values(), *self.small.values())))
+        return int(min(d.shape[0] for d in self.all))
 
     def resize(self, n_frames: int) -> None:
-        for dataset in (*self.elements.values(), *self.small.values()):
+        for dataset in self.all:
             dataset.resize(n_frames, axis=0)
 
     def append(

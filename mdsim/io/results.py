@@ -9,12 +9,14 @@ import os
 import time
 import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from mdsim.errors import OutputError
-from mdsim.io.checkpoint import current_versions, differences, plain, sync_directory, write_durably
+from mdsim.io.checkpoint import current_versions, differences, plain
+from mdsim.io.durable import sync_directory, write_durably
 
 MANIFEST, LOCK = "manifest.json", ".lock"
 #: the manifest's ``status``
@@ -108,15 +110,18 @@ class ResultDirectory:
 
     def _write_manifest(self) -> None:
         aside = self.path / (MANIFEST + ".new")
-        write_durably(aside, (json.dumps(self.manifest, indent=2, sort_keys=True) + "\n").encode())
-        os.replace(aside, self.path / MANIFEST)
-        sync_directory(self.path)
+        try:
+            write_durably(aside, (json.dumps(self.manifest, indent=2, sort_keys=True) + "\n").encode())
+            os.replace(aside, self.path / MANIFEST)
+            sync_directory(self.path)
+        except OSError as error:
+            raise OutputError(f"{self.path / MANIFEST} cannot be written: {error}; is the disk full?") from error
 
 
 def _read_manifest(path: Path) -> dict[str, Any]:
     try:
         manifest: dict[str, Any] = json.loads((path / MANIFEST).read_text())
-        manifest["settings"], manifest["status"], manifest["step"]
+        dict(manifest["settings"]), str(manifest["status"]), int(manifest["step"]), str(manifest["created"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise OutputError(f"{path / MANIFEST} cannot be read ({error!r}); choose another output directory") from error
     return manifest
@@ -127,7 +132,7 @@ def _take_lock(path: Path) -> int | None:
     try:
         path.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(path / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
-    except OSError as error:
+    except (OSError, ValueError) as error:  # ValueError: a name with a null byte
         raise OutputError(f"the output directory {path} cannot be written: {error}") from error
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -141,8 +146,9 @@ def _take_lock(path: Path) -> int | None:
         raise OutputError(
             f"{path} is being written by {holder}; wait for it, or choose another output directory"
         ) from None
-    os.ftruncate(descriptor, 0)
-    os.write(descriptor, f"process {os.getpid()} on {os.uname().nodename}, since {_now()}\n".encode())
+    with suppress(OSError):  # on a full disk the lock holds all the same; only its holder stays unnamed
+        os.ftruncate(descriptor, 0)
+        os.write(descriptor, f"process {os.getpid()} on {os.uname().nodename}, since {_now()}\n".encode())
     return descriptor
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import h5py
 import numpy as np
 
-from mdsim.io.growing import LIBRARY_VERSIONS
+from mdsim.io.durable import LIBRARY_VERSIONS
 from mdsim.io.h5md import FrameDatasets, FrameMaker, TrajectorySettings, TrajectorySource
 from mdsim.io.h5md_layout import SMALL_CHUNK_FRAMES, write_layout
 from mdsim.kernels.fixed_point import FORCE_SCALE

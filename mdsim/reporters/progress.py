@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, TextIO
 
 from mdsim.reporters.base import IntervalReporter
@@ -109,7 +110,8 @@ class ProgressReporter(IntervalReporter):
         now = time.monotonic()
         last = snapshot.step >= self.end_step
         if self._printed is None or last or now - self._printed >= self.line_seconds:
-            print(f"step {snapshot.step} of {self.end_step}  {self._facts(snapshot)}", file=self.stream, flush=True)
+            with suppress(OSError):  # a reader that went away must not end a run
+                print(f"step {snapshot.step} of {self.end_step}  {self._facts(snapshot)}", file=self.stream, flush=True)
             self._printed = now
 
     def _show(self, step: int, facts: str) -> None:
