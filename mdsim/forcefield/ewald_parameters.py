@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from math import ceil, log, sqrt
+from decimal import Decimal
+from math import ceil
 
 import numpy as np
+
+from mdsim.errors import InputError
 
 SMALLEST_GRID = 6  # points along an axis, as OpenMM
 
@@ -24,11 +27,14 @@ def default_ewald_parameters(
     cutoff : float
         nm.
     tolerance : float
-        delta, the wanted relative error of a force.
+        delta, the wanted relative error of a force, below 1/2.
     dispersion : bool
         For the r^-6 mesh of LJPME.
     """
-    alpha = sqrt(-log(2.0 * tolerance)) / cutoff
+    if not 0.0 < tolerance < 0.5:
+        raise InputError(f"the Ewald error tolerance must be between 0 and 0.5, got {tolerance}; 5e-4 is usual")
+    # correctly rounded: alpha reaches every bit of a trajectory, and the C libraries' logarithms differ
+    alpha = float((-(2 * Decimal(tolerance)).ln()).sqrt() / Decimal(cutoff))
     factor = (1.0 if dispersion else 2.0) * alpha / (3.0 * tolerance**0.2)
     nx, ny, nz = (max(SMALLEST_GRID, ceil(factor * float(edge))) for edge in np.diag(vectors))
     return alpha, (nx, ny, nz)

@@ -5,8 +5,7 @@ Essmann et al., J. Chem. Phys. 103, 8577 (1995). Grid, alpha and conventions are
 
 from __future__ import annotations
 
-from decimal import Decimal
-from math import ceil, frexp, fsum, pi, sqrt
+from math import frexp, fsum, pi, sqrt
 
 import numpy as np
 
@@ -25,37 +24,6 @@ from mdsim.units import COULOMB
 DEFAULT_ORDER = 5
 #: fewest grid points along an axis; OpenMM's
 MIN_GRID = 6
-
-
-def default_pme_parameters(
-    tolerance: float, cutoff: float, vectors: np.ndarray, dispersion: bool = False
-) -> tuple[float, tuple[int, int, int]]:
-    """OpenMM's choice of the Ewald parameters for an error tolerance (user guide, "Coulomb interaction with PME").
-
-    Parameters
-    ----------
-    tolerance : float
-        Relative force error aimed at, below 1/2.
-    cutoff : float
-        nm.
-    vectors : float64[3, 3]
-        Box vectors, nm.
-    dispersion : bool
-        For the dispersion mesh of LJPME, whose grid is half as fine.
-
-    Returns
-    -------
-    alpha : float
-        1/nm. Correctly rounded, for the C libraries' logarithms differ.
-    grid : three ints
-        Grid points along each box vector.
-    """
-    if not 0.0 < tolerance < 0.5:
-        raise InputError(f"the Ewald error tolerance must be between 0 and 0.5, got {tolerance}; 5e-4 is usual")
-    alpha = float((-(2 * Decimal(tolerance)).ln()).sqrt() / Decimal(cutoff))
-    spacing = 3.0 * tolerance**0.2 / (alpha if dispersion else 2.0 * alpha)
-    nx, ny, nz = (max(ceil(float(vectors[d, d]) / spacing), MIN_GRID) for d in range(3))
-    return alpha, (nx, ny, nz)
 
 
 class MeshTerm:

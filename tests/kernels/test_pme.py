@@ -10,7 +10,8 @@ from mdsim.box import Box
 from mdsim.errors import InputError
 from mdsim.forces.base import ForceBuffers, LocalView
 from mdsim.forces.fft import LocalTransform
-from mdsim.forces.pme import DispersionPmeTerm, PmeTerm, default_pme_parameters, dispersion_coefficients
+from mdsim.forcefield.ewald_parameters import default_ewald_parameters
+from mdsim.forces.pme import DispersionPmeTerm, PmeTerm, dispersion_coefficients
 from mdsim.kernels.bspline import MAX_ORDER, bspline_at_knots, bspline_polynomials
 from mdsim.kernels.fixed_point import ENERGY_SCALE, FORCE_SCALE, FRACTION_SCALE
 from mdsim.kernels.reference import ewald
@@ -271,11 +272,11 @@ def test_a_line_has_the_same_bits_whatever_is_beside_it():
 
 
 def test_default_parameters_are_sane_and_bad_ones_refused():
-    alpha, grid = default_pme_parameters(5e-4, 0.9, np.diag([6.223] * 3))
+    alpha, grid = default_ewald_parameters(np.diag([6.223] * 3), 0.9, 5e-4)
     assert alpha == pytest.approx(2.92028987, rel=1e-8)
     assert grid == (56, 56, 56)
     with pytest.raises(InputError, match="tolerance"):
-        default_pme_parameters(0.7, 0.9, np.eye(3))
+        default_ewald_parameters(np.eye(3), 0.9, 0.7)
     with pytest.raises(InputError, match="order"):
         PmeTerm(make_table(4), get_backend("cpu", 1), order=6)
     with pytest.raises(InputError, match="grid"):

@@ -6,9 +6,10 @@ import pytest
 
 from mdsim.backends import get_backend
 from mdsim.box import Box
+from mdsim.forcefield.ewald_parameters import default_ewald_parameters
 from mdsim.forces.base import ForceBuffers, LocalView
 from mdsim.forces.exceptions import make_exception_term, make_exclusion_terms
-from mdsim.forces.pme import default_pme_parameters, make_mesh_terms
+from mdsim.forces.pme import make_mesh_terms
 from mdsim.kernels.fixed_point import ENERGY_SCALE, FORCE_SCALE
 from mdsim.tables import NonbondedTable, PairExceptionTable
 
@@ -142,6 +143,6 @@ def test_default_parameters(shape, tolerance):
         (False, force.getPMEParametersInContext(context)),
         (True, force.getLJPMEParametersInContext(context)),
     ):
-        alpha, grid = default_pme_parameters(tolerance, table.cutoff, box.vectors, dispersion)
+        alpha, grid = default_ewald_parameters(box.vectors, table.cutoff, tolerance, dispersion)
         assert alpha == pytest.approx(parameters[0], rel=1e-14)
         assert list(grid) == list(parameters[1:])
