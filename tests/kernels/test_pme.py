@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from mdsim.backends import get_backend
 from mdsim.box import Box
 from mdsim.errors import InputError
+from mdsim.forcefield.ewald_parameters import default_ewald_parameters
 from mdsim.forces.base import ForceBuffers, LocalView
 from mdsim.forces.fft import LocalTransform
-from mdsim.forcefield.ewald_parameters import default_ewald_parameters
 from mdsim.forces.pme import DispersionPmeTerm, PmeTerm, dispersion_coefficients
 from mdsim.kernels.bspline import MAX_ORDER, bspline_at_knots, bspline_polynomials
 from mdsim.kernels.fixed_point import ENERGY_SCALE, FORCE_SCALE, FRACTION_SCALE
