@@ -1,5 +1,7 @@
 """What a trajectory of an assembled system must keep: momentum, constraints, energy."""
 
+import itertools
+
 import numpy as np
 import pytest
 from openmm import app
@@ -70,13 +72,12 @@ def energies(timestep, picoseconds):
 
 
 def test_energy_error_falls_as_dt_squared():
-    """Rigid water, PME: over 0.3 ps, while the runs stay together, the energy of a run with twice the step is off by four times
-    as much at each moment (but for terms in dt^4)."""
-    coarse, fine = (energies(timestep, 0.3)[0] for timestep in (0.002, 0.001))
-    coarse, fine = coarse - coarse[0], fine - fine[0]
-    assert fine.std() > 0.01  # kJ/mol, ten times the rounding of float32 energies
-    assert (coarse @ fine) / (fine @ fine) == pytest.approx(4.0, rel=0.1)
-    assert np.corrcoef(coarse, fine)[0, 1] > 0.95
+    """Rigid water, PME: over 0.12 ps, while runs from one start stay together, twice the step is four times the fluctuation."""
+    by_step = [energies(timestep, 0.12)[0] for timestep in (0.004, 0.002, 0.001)]
+    assert by_step[-1].std() > 0.01  # kJ/mol, ten times the rounding of float32 energies
+    for coarse, fine in itertools.pairwise(by_step):
+        assert coarse.std() / fine.std() == pytest.approx(4.0, rel=0.1)
+        assert np.corrcoef(coarse, fine)[0, 1] > 0.97
 
 
 def test_energy_and_momentum_are_kept():
