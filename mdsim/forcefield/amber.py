@@ -69,7 +69,13 @@ def load_amber(config: SystemConfig, prmtop_path: Path, inpcrd_path: Path) -> Lo
     with explained(f"building a system from {prmtop_path}"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about radii that are not the model's favourites
         system = prmtop.createSystem(**options, **_implicit_options(config))
-    return LoadedSystem(system, prmtop.topology, positions, None if vectors is None else in_md_units(vectors))
+    return LoadedSystem(
+        system,
+        prmtop.topology,
+        positions,
+        None if vectors is None else in_md_units(vectors),
+        velocities=None if inpcrd.velocities is None else in_md_units(inpcrd.velocities),
+    )
 
 
 def _implicit_options(config: SystemConfig) -> dict[str, Any]:

@@ -72,6 +72,16 @@ def test_inpcrd_cut_off(tmp_path):
     fails("cut.crd", prmtop=PRMTOP, inpcrd=cut, nonbonded=VACUUM)
 
 
+def test_velocities_of_an_amber_restart(tmp_path):
+    """AMBER's unit of time is 1/20.455 ps, of length 0.1 nm."""
+    restart = tmp_path / "restart.rst7"
+    title, count, *coordinates = INPCRD.read_text().splitlines()
+    restart.write_text("\n".join([title, f"{count.split()[0]:>5} 0.0", *coordinates, *coordinates]) + "\n")
+    loaded = load(prmtop=PRMTOP, inpcrd=restart, nonbonded=VACUUM)
+    assert loaded.velocities == pytest.approx(20.455 * loaded.positions, rel=1e-4)
+    assert load(prmtop=PRMTOP, inpcrd=INPCRD, nonbonded=VACUUM).velocities is None
+
+
 def test_inpcrd_of_another_system():
     other = EXAMPLES / "T4-lysozyme-L99A-implicit" / "ligand.crd"
     fails("18 atoms", "22", prmtop=PRMTOP, inpcrd=other, nonbonded=VACUUM)
