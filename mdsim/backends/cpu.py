@@ -11,7 +11,11 @@ from typing import Any
 import numpy as np
 
 from mdsim.backends import cache
+from mdsim.checks import require_whole
 from mdsim.errors import InputError
+
+#: each thread has force buffers of its own; no machine has more cores
+MOST_THREADS = 4096
 
 
 def available_cores() -> int:
@@ -25,6 +29,7 @@ class CpuBackend:
     name = "cpu"
 
     def __init__(self, n_threads: int) -> None:
+        n_threads = require_whole("threads", n_threads, most=MOST_THREADS)
         if n_threads < 1:
             raise InputError(f"threads must be at least 1, got {n_threads}")
         if "numba" not in sys.modules:  # Numba fixes the size of its pool when it is first imported

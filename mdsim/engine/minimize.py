@@ -31,6 +31,9 @@ FIRST_DT, LARGEST_DT, SMALLEST_DT = 5e-4, 1.6e-3, 1e-5
 GROW, SHRINK, ALPHA, ALPHA_SHRINK, DELAY = 1.1, 0.5, 0.25, 0.99, 20
 #: no atom moves further in one step (nm)
 MAX_STEP = 0.02
+#: atoms in exactly one place are moved apart by steps of this (nm) along the 26 directions of a cube
+SEPARATION = 0.01
+DIRECTIONS = np.array([(i, j, k) for i in (0, 1, -1) for j in (0, 1, -1) for k in (0, 1, -1)][1:], dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -121,6 +124,7 @@ class Minimizer:
 
     def _descend(self, state: State, progress: Callable[[int, float, float], None] | None) -> MinimizationResult:
         dt, alpha, downhill_steps = FIRST_DT, ALPHA, 0
+        part_coincident(state, self.backend.to_host(self.motion.inverse_masses) > 0)
         self.motion.constrain(state)
         for step in range(self.max_steps + 1):
             energy = self._compute_forces(state)
@@ -128,7 +132,8 @@ class Minimizer:
             rms = sqrt(ff / self.n_components)
             if progress is not None:
                 progress(step, energy, rms)
-            if rms < self.tolerance or step == self.max_steps:
+            converged = rms < self.tolerance and not self._clipped
+            if converged or step == self.max_steps or ff == 0.0:
                 break
             back, keep = 0.0, 1.0
             if fv > 0.0:
@@ -144,7 +149,7 @@ class Minimizer:
             speed = sqrt(max(vv + 2.0 * dt * fv + dt * dt * ff, 0.0))
             pull = (1.0 - alpha) * dt + alpha * speed / sqrt(ff)
             self._step(state, dt, (1.0 - alpha) * keep, pull, back)
-        return MinimizationResult(step, rms < self.tolerance, energy, rms)
+        return MinimizationResult(step, converged, energy, rms)
 
     def _compute_forces(self, state: State) -> float:
         """Forces along which the atoms can move; returns the energy."""
@@ -153,6 +158,7 @@ class Minimizer:
             raise SimulationError(
                 "the energy minimisation met a force that is not a number; check the coordinates it started from"
             )
+        self._clipped = flags != 0
         self.backend.kernel("fire.forces_as_float")(
             forces, self.motion.inverse_masses, self._forces, self.backend.n_threads
         )
@@ -173,3 +179,18 @@ class Minimizer:
             motion.dx, motion.unconstrained, self.backend.n_threads,
         )  # fmt: skip
         motion.move(state, dt)
+
+
+def part_coincident(state: State, movable: np.ndarray) -> None:
+    """Move atoms apart that are in exactly one place: no force tells them which way to go. Others are left alone."""
+    n = len(movable)
+    _, first, inverse = np.unique(state.positions[:n], axis=0, return_index=True, return_inverse=True)
+    again = np.flatnonzero((first[inverse.ravel()] != np.arange(n)) & movable)
+    if not len(again):
+        return
+    count = np.arange(len(again))
+    steps = DIRECTIONS[count % len(DIRECTIONS)] * (SEPARATION * (1 + count // len(DIRECTIONS)))[:, None]
+    shifts, _ = state.box.fractions(steps)
+    unwrapped = state.positions[again].astype(np.int64) + shifts
+    state.positions[again] = unwrapped.astype(np.int32)  # keeps the low 32 bits: the wrap
+    state.images[again] += ((unwrapped - state.positions[again]) >> 32).astype(np.int32)

@@ -13,6 +13,7 @@ import numpy as np
 from mdsim.backends import get_backend
 from mdsim.barostats import Molecules, make_barostat, molecular_pressure
 from mdsim.box import Box
+from mdsim.checks import require_whole
 from mdsim.constraints import VirtualSites
 from mdsim.domain.comm import Communicator, world
 from mdsim.domain.local import Domain
@@ -95,7 +96,7 @@ class Simulation:
         self.system, self.topology = _compiled(system, topology)
         if not remove_cm_motion:
             self.system = replace(self.system, remove_cm_frequency=0)
-        self.seed = seed
+        self.seed = require_whole("seed", seed)
         self.timers = Timers()
         self.reporters: list[Reporter] = []
         x, vectors = _in_nm(positions, self.system.n_atoms), _in_nm(box_vectors, 3)
@@ -118,7 +119,7 @@ class Simulation:
             temperature = self.integrator.temperature
             self.barostat = make_barostat(
                 self.backend, self.system, sum_over_ranks=self.comm.sum,
-                **{"temperature": temperature, "seed": seed, "frequency": 25, **barostat},
+                **{"temperature": temperature, "seed": seed, "frequency": 25, **_parameters("barostat", barostat)},
             )  # fmt: skip
         self.remove_cm_frequency = self.system.remove_cm_frequency
         self._bind()
@@ -134,7 +135,7 @@ class Simulation:
 
     def run(self, steps: int, stop: Callable[[], bool] = lambda: False) -> None:
         """Advance by ``steps`` steps, serving the reporters; ``stop`` is asked after each step and ends the run early."""
-        end = self.state.step + steps
+        end = self.state.step + require_whole("the number of steps", steps, least=0)
         while self.state.step < end:
             due = self._next_report()
             with self._atoms_named():
@@ -204,7 +205,7 @@ class Simulation:
 
     def draw_velocities(self, temperature: float, seed: int | None = None) -> None:
         """Velocities from the Maxwell-Boltzmann distribution at ``temperature`` (K), obeying the constraints."""
-        self.integrator.draw_velocities(self.state, temperature, self.seed if seed is None else seed)
+        self.integrator.draw_velocities(self.state, temperature, self.seed if seed is None else require_whole("seed", seed))
 
     def constrain(self) -> None:
         """Make positions and velocities obey the constraints."""
@@ -351,6 +352,9 @@ def _compiled(system: Any, topology: Any) -> tuple[CompiledSystem, Topology | No
         return system, topology
     from mdsim.forcefield import compile_system, topology_from_openmm
 
+    for given, what, method in ((system, "system", "getForces"), (topology, "topology", "atoms")):
+        if not (hasattr(given, method) or isinstance(given, Topology) or (given is None and what == "topology")):
+            raise InputError(f"the {what} must be OpenMM's or mdsim's own, got {type(given).__name__}")
     names = topology if topology is None or isinstance(topology, Topology) else topology_from_openmm(topology)
     return compile_system(system, topology), names
 
@@ -363,7 +367,10 @@ def _in_nm(values: Any, rows: int) -> np.ndarray | None:
         from mdsim.forcefield.quantities import in_md_units
 
         values = in_md_units(values)
-    array = np.asarray(values, dtype=np.float64)
+    try:
+        array = np.asarray(values).astype(np.float64, casting="same_kind")
+    except (TypeError, ValueError) as error:
+        raise InputError(f"expected an array of numbers of shape ({rows}, 3): {error}") from None
     if array.shape != (rows, 3):
         raise InputError(f"expected an array of shape ({rows}, 3), got {array.shape}")
     wrong = np.flatnonzero(~np.isfinite(array).all(axis=1))
@@ -392,9 +399,17 @@ def _whole_molecules(box: Box, positions: np.ndarray, system: CompiledSystem) ->
     return fractions, images
 
 
+def _parameters(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The mapping that describes an integrator or a barostat, which says its kind."""
+    if not isinstance(given, Mapping) or "kind" not in given:
+        raise InputError(f"the {name} must be a mapping with its 'kind' and parameters, got {given!r}")
+    whole = {key: require_whole(key, given[key]) for key in ("seed", "frequency", "chain_length") if key in given}
+    return {**given, **whole}
+
+
 def _with_seed(integrator: Mapping[str, Any], seed: int) -> dict[str, Any]:
     """The integrator's parameters, with the seed where it uses random numbers."""
-    parameters = dict(integrator)
+    parameters = _parameters("integrator", integrator)
     if parameters.get("kind") in ("langevin-middle", "bussi"):
         parameters.setdefault("seed", seed)
     return parameters

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from io import StringIO
 from typing import TYPE_CHECKING, TextIO
 
 from mdsim.reporters.base import IntervalReporter
@@ -72,7 +73,7 @@ class ProgressReporter(IntervalReporter):
     ) -> None:
         super().__init__(interval, name)
         self.needs = frozenset({"energies"}) if temperature else frozenset()
-        self.end_step, self.stream = end_step, sys.stderr if stream is None else stream
+        self.end_step, self.stream = end_step, stream or sys.stderr or StringIO()  # stderr may have been closed
         self.line_seconds, self.speed = line_seconds, Speed()
         self._bar: tuple[Progress, TaskID] | None = None
         self._printed: float | None = None

@@ -11,7 +11,8 @@ import h5py
 import numpy as np
 import openmm
 import pytest
-from argon_samples import lattice, write_all, write_atoms, write_system
+from argon_samples import INPUT, lattice, write_all, write_atoms, write_system
+from scipy.spatial.distance import pdist
 from typer.testing import CliRunner
 
 from mdsim import cli
@@ -312,3 +313,64 @@ def test_one_atom_alone(argon):
     write_system(argon, n=1)
     write_atoms(argon, lattice()[:1])
     assert run(argon).exit_code == 0
+
+
+@pytest.mark.parametrize("n", [2, 40])
+def test_atoms_in_exactly_one_place_are_minimised_apart(argon, n):
+    positions = lattice()
+    positions[:n] = positions[0]
+    write_atoms(argon, positions)
+    (argon / "input.yaml").write_text(INPUT.format(minimize="{max_steps: 1000}"))
+    assert run(argon).exit_code == 0
+    frame = positions_of_first_frame(argon)
+    assert pdist(frame).min() > 0.25  # nm; sigma is 0.34
+
+
+def positions_of_first_frame(directory: Path) -> np.ndarray:
+    with h5py.File(directory / "out" / "trajectory.h5md") as file:
+        return file["particles/trajectory/position/value"][0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"positions": "abc"}, "array of numbers"),
+        ({"positions": [[0, 0], [1, 1, 1]]}, "array of numbers"),
+        ({"positions": lattice() * 1j}, "array of numbers"),
+        ({"system": "x"}, "the system must be"),
+        ({"topology": "x"}, "the topology must be"),
+        ({"integrator": {}}, "the integrator must be"),
+        ({"integrator": None}, "the integrator must be"),
+        ({"integrator": {"kind": "bussi", "timestep": 1, "temperature": 1, "seed": 2**70}}, "seed must be"),
+        ({"seed": "x"}, "seed must be a whole number"),
+        ({"seed": 2**64}, "seed must be a whole number"),
+        ({"barostat": {}}, "the barostat must be"),
+        ({"threads": 1.5}, "threads must be a whole number"),
+        ({"threads": 10**8}, "threads must be a whole number"),
+    ],
+)
+def test_careless_arguments(argon, arguments, message):
+    from mdsim import Simulation
+
+    system = openmm.XmlSerializer.deserialize((argon / "system.xml").read_text())
+    good = {"integrator": {"kind": "velocity-verlet", "timestep": 0.002}, "threads": 1}
+    with pytest.raises(InputError, match=message):
+        Simulation(**{"system": system, "positions": lattice(), **good, **arguments})
+
+
+def test_a_number_of_steps_that_is_none(argon):
+    from mdsim import Simulation
+
+    system = openmm.XmlSerializer.deserialize((argon / "system.xml").read_text())
+    simulation = Simulation(system, positions=lattice(), integrator={"kind": "velocity-verlet", "timestep": 0.002}, threads=1)
+    for steps in (-1, 2.5, "5", None):
+        with pytest.raises(InputError, match="the number of steps must be"):
+            simulation.run(steps)
+
+
+def test_closed_standard_error(argon, monkeypatch):
+    from mdsim.config import load_input
+    from mdsim.engine.run import run_input
+
+    monkeypatch.setattr("sys.stderr", None)
+    assert run_input(load_input(argon / "input.yaml", steps=5, output=argon / "out")) == 0
