@@ -5,14 +5,14 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from mdsim.version import __version__
+
 if TYPE_CHECKING:
     from mdsim.config import config_from_dict, load_input
     from mdsim.engine.simulation import Simulation
     from mdsim.forces import ForceOptions
     from mdsim.io.h5md import open_trajectory
     from mdsim.reporters import CallbackReporter, EnergyReporter, ProgressReporter, TrajectoryReporter
-
-__version__ = "0.1.0"
 
 #: public name -> module, imported at first use: ``import mdsim`` alone is quick
 _HOMES = {
@@ -34,6 +34,7 @@ __all__ = [
     "ProgressReporter",
     "Simulation",
     "TrajectoryReporter",
+    "__version__",
     "config_from_dict",
     "load_input",
     "open_trajectory",

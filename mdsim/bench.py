@@ -16,13 +16,13 @@ from openmm import unit
 from rich.console import Console
 from rich.table import Table
 
-from mdsim import __version__
 from mdsim.backends.cpu import available_cores
 from mdsim.config import RunConfig
 from mdsim.engine.run import make_simulation, prepare, say
 from mdsim.engine.simulation import Simulation
 from mdsim.errors import InputError
 from mdsim.forcefield import LoadedSystem, load_system
+from mdsim.version import __version__
 
 SECONDS_PER_DAY = 86400.0
 #: steps of each engine before the clock starts

@@ -178,7 +178,7 @@ def schema(
 @app.command()
 def version() -> None:
     """Print the version."""
-    from mdsim import __version__
+    from mdsim.version import __version__
 
     print(f"mdsim {__version__}")
     raise typer.Exit

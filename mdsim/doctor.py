@@ -79,7 +79,7 @@ def collect() -> Iterator[Finding]:
 
 
 def _python() -> Iterator[Finding]:
-    from mdsim import __version__
+    from mdsim.version import __version__
 
     yield Finding("mdsim", f"{__version__} on Python {platform.python_version()}, {platform.platform(terse=True)}")
 

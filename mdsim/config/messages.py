@@ -181,6 +181,9 @@ def _models_in(annotation: Any) -> list[type[BaseModel]]:
         annotation = annotation.annotation
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
-    if get_origin(annotation) in (Union, types.UnionType, tuple, list, Annotated) and get_origin(annotation) is not Literal:
+    if (
+        get_origin(annotation) in (Union, types.UnionType, tuple, list, Annotated)
+        and get_origin(annotation) is not Literal
+    ):
         return [found for arg in get_args(annotation) for found in _models_in(arg)]
     return []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -156,14 +157,20 @@ class Dynamics(Section):
         problems = Problems()
         if (self.steps is None) == (self.duration is None):
             key = "duration" if self.steps is not None else ""
-            problems.add(key, "give either steps, for instance 'steps: 50000', or duration, for instance 'duration: 100 ps'")
+            problems.add(
+                key, "give either steps, for instance 'steps: 50000', or duration, for instance 'duration: 100 ps'"
+            )
         if self.duration is not None:
             _check_multiple(Interval(time=self.duration), self.timestep, "duration", problems)
         if self.temperature is None:
             if self.barostat is not None:
-                problems.add("barostat", "needs a temperature: choose an integrator with one, for instance langevin-middle")
+                problems.add(
+                    "barostat", "needs a temperature: choose an integrator with one, for instance langevin-middle"
+                )
             if self.velocities is None:
-                problems.add("integrator", "has no temperature for velocities: add 'velocities: 300 K' or 'velocities: file'")
+                problems.add(
+                    "integrator", "has no temperature for velocities: add 'velocities: 300 K' or 'velocities: file'"
+                )
         elif self.temperature == 0 and self.barostat is not None:
             problems.add("barostat", "needs a temperature above 0 K")
         if self.barostat is not None:
@@ -325,12 +332,15 @@ class RunConfig(Section):
     def settings(self) -> dict[str, Any]:
         """All that must stay equal for a resumed run to be the same run, as flat ``section.key: value``.
 
-        Left out: the length of the run, where files are, when checkpoints are made, and how the work is done.
+        Left out: the length of the run, where files are (not what they hold), when checkpoints are made, and how the
+        work is done.
         """
         flat = dict(_flatten(self.model_dump(mode="json"), ""))
         free = ("title", "output.directory", "output.checkpoint.", "dynamics.steps", "dynamics.duration", "compute.")
         kept = {key: value for key, value in flat.items() if not key.startswith(free) or key == "compute.pme_order"}
-        return {key: Path(value).name if key in _FILE_KEYS and value else value for key, value in kept.items()}
+        files = {key: Path(value) for key, value in kept.items() if key in _FILE_KEYS and value}
+        contents = {f"{key} (sha256)": _digest(path) for key, path in files.items() if path.is_file()}
+        return {**kept, **{key: path.name for key, path in files.items()}, **contents}
 
     def every(self, interval: Interval) -> int:
         """``interval`` in steps; a default that is no multiple of the timestep is rounded."""
@@ -341,7 +351,14 @@ class RunConfig(Section):
             return max(1, round(interval.time / self.dynamics.timestep))
 
 
-_FILE_KEYS = {f"system.{key}" for key in ("pdb", "mmcif", "prmtop", "inpcrd", "top", "gro", "include_directory", "system_xml")}
+_FILE_KEYS = {
+    f"system.{key}" for key in ("pdb", "mmcif", "prmtop", "inpcrd", "top", "gro", "include_directory", "system_xml")
+}
+
+
+def _digest(path: Path) -> str:
+    """What a file holds, in 16 letters."""
+    return sha256(path.read_bytes()).hexdigest()[:16]
 
 
 def _flatten(value: Any, key: str) -> Iterator[tuple[str, Any]]:

@@ -54,7 +54,9 @@ def parse_quantity(text: str, unit: str, example: str) -> float:
         raise ValueError(f"'{text}' has no unit; write for instance '{example}'")
     found = _unit(unit_text)
     if found is None or not found.is_compatible_with(unit):
-        problem = f"'{unit_text}' is not a unit" if found is None else f"'{unit_text}' does not measure the same as '{unit}'"
+        problem = (
+            f"'{unit_text}' is not a unit" if found is None else f"'{unit_text}' does not measure the same as '{unit}'"
+        )
         words = re.findall(r"[^\W\d_]+", unit_text)
         hints = [f"for {w} write {_LOOKALIKES[w]}" for w in words if w in _LOOKALIKES]
         raise ValueError(f"{problem}{'; ' + ', '.join(hints) if hints else ''}; write for instance '{example}'")

@@ -101,7 +101,11 @@ def _default(info: FieldInfo) -> str:
     measures = [m for m in _marks(info.annotation, info.metadata) if isinstance(m, Measure)]
     if measures and isinstance(value, float):
         return f"`{value:g} {measures[0].unit}`"
-    return f"`{json.dumps(value) if not isinstance(value, str) else value}`" if not hasattr(value, "parts") else f"`{value}`"
+    return (
+        f"`{json.dumps(value) if not isinstance(value, str) else value}`"
+        if not hasattr(value, "parts")
+        else f"`{value}`"
+    )
 
 
 def _marks(annotation: Any, metadata: list[Any]) -> Iterator[Any]:

@@ -53,7 +53,9 @@ def read_yaml(path: Path) -> Source:
     except yaml.YAMLError as error:
         raise InputError(f"{path}: not valid YAML, {' '.join(str(error).split())}") from None
     except RecursionError:
-        raise InputError(f"{path}: sections within sections without end, or an alias of what it is in; write it plainly") from None
+        raise InputError(
+            f"{path}: sections within sections without end, or an alias of what it is in; write it plainly"
+        ) from None
     if not isinstance(source.data, dict):
         raise InputError(f"{path} must hold the sections 'system:' and 'dynamics:'; see docs/input.md for an example")
     return source
@@ -85,7 +87,9 @@ def _mapping(node: yaml.MappingNode, path: KeyPath, source: Source, loader: yaml
         key, line = str(key_node.value), key_node.start_mark.line + 1
         if key in result:
             where = source.places[(*path, key)]
-            raise InputError(f"{source.name}, line {line}: '{key}' is given twice (first on {where}); remove one of them")
+            raise InputError(
+                f"{source.name}, line {line}: '{key}' is given twice (first on {where}); remove one of them"
+            )
         source.places[(*path, key)] = f"line {line}"
         result[key] = _plain(value_node, (*path, key), source, loader)
     return result
@@ -97,7 +101,9 @@ def apply_overrides(source: Source, overrides: Iterable[str]) -> None:
         dotted, equals, raw = text.partition("=")
         keys = dotted.strip().split(".")
         if not equals or not all(keys):
-            raise InputError(f"--set {text}: write section.key=value, for instance --set dynamics.integrator.timestep='2 fs'")
+            raise InputError(
+                f"--set {text}: write section.key=value, for instance --set dynamics.integrator.timestep='2 fs'"
+            )
         try:
             value = yaml.safe_load(raw)
         except yaml.YAMLError:
@@ -114,7 +120,9 @@ def set_value(source: Source, keys: list[str], value: Any, place: str) -> None:
         path = (*path, key)
         last = i == len(keys) - 1
         if isinstance(here, list) and (not isinstance(key, int) or key >= len(here)):
-            raise InputError(f"{place}: there is no item {text} in {'.'.join(keys[:i])}, which has {len(here)}; count from 0")
+            raise InputError(
+                f"{place}: there is no item {text} in {'.'.join(keys[:i])}, which has {len(here)}; count from 0"
+            )
         if last:
             here[key] = value
             source.places = {p: w for p, w in source.places.items() if p[: len(path)] != path}

@@ -270,7 +270,8 @@ class SystemConfig(Section):
     def _check_implicit(self, problems: Problems) -> None:
         if self.prmtop is None:
             problems.add(
-                "implicit_solvent", "is for prmtop + inpcrd; with a forcefield, add implicit/gbn2.xml or implicit/obc2.xml to it"
+                "implicit_solvent",
+                "is for prmtop + inpcrd; with a forcefield, add implicit/gbn2.xml or implicit/obc2.xml to it",
             )
         if self.nonbonded.method not in ("NoCutoff", "CutoffNonPeriodic"):
             problems.add("implicit_solvent", "needs a non-periodic system; write nonbonded: {method: NoCutoff}")

@@ -78,9 +78,7 @@ def force_error(evaluator: ForceEvaluator, state: State, topology: Topology | No
 
 
 @contextmanager
-def atoms_named(
-    evaluator: ForceEvaluator, state: Callable[[], State], topology: Topology | None
-) -> Iterator[None]:
+def atoms_named(evaluator: ForceEvaluator, state: Callable[[], State], topology: Topology | None) -> Iterator[None]:
     """Errors from inside that know atoms by number only are told with their names and the strongest force term on the first."""
     try:
         yield

@@ -55,7 +55,9 @@ def _run_in(results: ResultDirectory, config: RunConfig, stopping: _Stop) -> int
     if checkpoint is None and results.resumed:
         clear_unfinished_start(results)
     if checkpoint is not None and (checkpoint.step > steps or (checkpoint.step == steps and results.finished)):
-        say(f"{results.path} is at step {checkpoint.step}; nothing is left of {steps} steps. Give more steps to go on from there")
+        say(
+            f"{results.path} is at step {checkpoint.step}; nothing is left of {steps} steps. Give more steps to go on from there"
+        )
         return 0
     if results.status == FAILED:
         say(f"the last attempt failed: {results.manifest.get('message', '')}")

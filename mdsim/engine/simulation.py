@@ -27,6 +27,7 @@ from mdsim.forces import ForceOptions, build_terms
 from mdsim.integrators import make_integrator
 from mdsim.io.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from mdsim.io.fingerprint import system_fingerprint
+from mdsim.io.results import MANIFEST
 from mdsim.kernels.fixed_point import FORCE_SCALE
 from mdsim.molecules import boxes_to_whole, spanning_forest
 from mdsim.reporters import Reporter
@@ -205,7 +206,9 @@ class Simulation:
 
     def draw_velocities(self, temperature: float, seed: int | None = None) -> None:
         """Velocities from the Maxwell-Boltzmann distribution at ``temperature`` (K), obeying the constraints."""
-        self.integrator.draw_velocities(self.state, temperature, self.seed if seed is None else require_whole("seed", seed))
+        self.integrator.draw_velocities(
+            self.state, temperature, self.seed if seed is None else require_whole("seed", seed)
+        )
 
     def constrain(self) -> None:
         """Make positions and velocities obey the constraints."""
@@ -245,7 +248,11 @@ class Simulation:
         self._bind()
 
     def save(self, directory: str | Path) -> Path:
-        """Write a checkpoint into ``directory``; the one before is kept beside it."""
+        """Write a checkpoint into ``directory``; the one before is kept beside it. Not for the results of ``mdsim run``."""
+        if (Path(directory) / MANIFEST).exists():
+            raise OutputError(
+                f"{directory} holds the result of a run, whose checkpoint would be lost; choose another directory"
+            )
         try:
             Path(directory).mkdir(parents=True, exist_ok=True)
         except OSError as error:

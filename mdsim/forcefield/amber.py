@@ -116,7 +116,7 @@ def check_sections(path: Path) -> None:
         raise InputError(f"{path} has no complete POINTERS section; it is no AMBER topology, or was cut off")
     for name, (factor, counts) in _LENGTHS.items():
         expected, found = factor * prod(pointers[_POINTERS[c]] for c in counts), lengths.get(name, 0)
-        if found < expected:
+        if found != expected:
             raise InputError(
                 f"{path}: section {name} holds {found} values, {expected} are expected; the file was cut off or damaged, "
                 "copy it again"

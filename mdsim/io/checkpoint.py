@@ -20,11 +20,11 @@ from typing import Any
 import h5py
 import numpy as np
 
-from mdsim import __version__
 from mdsim.box import Box
 from mdsim.errors import OutputError
 from mdsim.io.durable import hdf5_image, sync_directory, write_durably
 from mdsim.io.fingerprint import Fingerprint, fingerprint_differences, system_fingerprint
+from mdsim.version import __version__
 
 NAME, PREVIOUS_NAME, DAMAGED_NAME = "checkpoint.h5", "checkpoint.prev.h5", "checkpoint.damaged.h5"
 FORMAT = 1

@@ -16,8 +16,8 @@ from typing import Any
 import h5py
 import numpy as np
 
-from mdsim import __version__
 from mdsim.topology import Topology
+from mdsim.version import __version__
 
 GROUP = "particles/trajectory"
 #: atoms in a chunk: below the 1 MiB chunk cache that readers have by default

@@ -2,6 +2,7 @@
 
 import json
 from math import pi
+from statistics import median
 
 import numpy as np
 import pytest
@@ -61,7 +62,10 @@ def test_fastest_bond_is_the_analytic_period(villin):
     (table,) = [t for t in system.forces if isinstance(t, BondTable)]
     (row,) = np.flatnonzero((np.sort(table.atoms, axis=1) == sorted((i, j))).all(axis=1))
     assert period == pytest.approx(2 * pi * np.sqrt(m1 * m2 / (m1 + m2) / table.k[row]))
-    assert {loaded.names.elements[i], loaded.names.elements[j]} == {"C", "O"}  # carbonyls, where hydrogens are constrained
+    assert {loaded.names.elements[i], loaded.names.elements[j]} == {
+        "C",
+        "O",
+    }  # carbonyls, where hydrogens are constrained
     assert 0.015 < period < 0.025  # 1,700 wave numbers are 20 fs
 
 
@@ -89,7 +93,7 @@ def test_bench_times_both_engines(tmp_path):
     assert [e["name"] for e in figures["engines"]] == ["mdsim", "OpenMM CPU"]
     for engine in figures["engines"]:
         assert len(engine["seconds"]) == 2
-        expected = 0.002e-3 * 5 / min(engine["seconds"]) * 86400
+        expected = 0.002e-3 * 5 / median(engine["seconds"]) * 86400
         assert engine["ns_per_day"] == pytest.approx(expected)
     total = 1e3 * sum(figures["engines"][0]["seconds"]) / 10
     assert sum(figures["mdsim_ms_by_part"].values()) == pytest.approx(total)

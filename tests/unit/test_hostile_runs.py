@@ -282,6 +282,15 @@ def test_saving_where_no_directory_can_be_made(argon):
     simulation = Simulation(system, positions=lattice(), integrator={"kind": "velocity-verlet", "timestep": 0.002}, threads=1)
     with pytest.raises(OutputError, match="cannot be made"):
         simulation.save(argon / "input.yaml" / "out")
+    assert run(argon, steps=5).exit_code == 0
+    with pytest.raises(OutputError, match="result of a run"):
+        simulation.save(argon / "out")
+
+
+def test_a_file_changed_under_its_name_is_another_input(stopped):
+    pdb = next(stopped.glob("*.pdb"))
+    pdb.write_text(pdb.read_text() + "REMARK moved\n")
+    assert "system.pdb (sha256) was" in the_error(run(stopped), 5)
 
 
 def test_a_reporter_that_raises_leaves_a_simulation_that_goes_on(argon):

@@ -66,6 +66,14 @@ def test_prmtop_cut_off(tmp_path, fraction):
     fails("cut.prmtop", prmtop=cut, inpcrd=INPCRD, nonbonded=VACUUM)
 
 
+def test_prmtop_with_a_piece_twice(tmp_path):
+    lines = PRMTOP.read_text().splitlines(keepends=True)
+    (start,) = [i for i, line in enumerate(lines) if line.startswith("%FLAG CHARGE")]
+    twice = tmp_path / "twice.prmtop"
+    twice.write_text("".join([*lines[: start + 4], *lines[start + 2 :]]))
+    fails("twice.prmtop", "CHARGE", prmtop=twice, inpcrd=INPCRD, nonbonded=VACUUM)
+
+
 def test_inpcrd_cut_off(tmp_path):
     cut = tmp_path / "cut.crd"
     cut.write_text("\n".join(INPCRD.read_text().splitlines()[:8]) + "\n")
