@@ -2,8 +2,8 @@
 
     python benchmarks/physics/nve.py --picoseconds 100
 
-The drift is the slope of a straight line through the total energy, per degree of freedom. Its error comes from the scatter of ten blocks
-about that line; it is too small where the energy walks at random (interactions that jump at the cutoff): repeat with other seeds
+The drift is the slope of a straight line through the total energy, per degree of freedom. Its error comes from the scatter of ten
+blocks about that line; it may be far too small where interactions jump at the cutoff: repeat with other seeds
 there. The fluctuation is the rms about the line: it falls as dt^2 where the forces are smooth and conservative.
 """
 
