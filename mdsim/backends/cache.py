@@ -23,12 +23,13 @@ def kernel_source_hash() -> str:
 
 
 def configure() -> Path | None:
-    """Point Numba's cache to the directory of these sources (unless NUMBA_CACHE_DIR is set) and return it."""
+    """Point Numba's cache to the directory of these sources and return it: below NUMBA_CACHE_DIR, or the user's cache."""
     import numba
 
     if os.environ.get("NUMBA_CACHE_DIR"):
-        return Path(os.environ["NUMBA_CACHE_DIR"])
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        base = Path(os.environ["NUMBA_CACHE_DIR"])
+    else:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     directory = base / "mdsim" / "kernels" / kernel_source_hash()
     try:
         directory.mkdir(parents=True, exist_ok=True)
