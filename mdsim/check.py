@@ -26,6 +26,8 @@ from mdsim.tables import BondTable, CompiledSystem, NonbondedTable
 
 #: a bond must swing in no fewer steps than this, else the integration is inaccurate or unstable
 LEAST_STEPS_PER_PERIOD = 5.0
+#: ps; with ordinary hydrogens, angles that bend them set the limit
+LONGEST_PLAIN_TIMESTEP, LIGHTEST_SLOW_HYDROGEN = 0.0025, 1.5  # ps, amu
 #: bytes that Python, Numba, OpenMM and HDF5 take before there is an atom (measured)
 BASE_MEMORY = 320e6
 #: bytes of the pair lists for each pair of atoms within their reach (4 x 8 clusters hold some 2.4 slots a pair)
@@ -192,6 +194,14 @@ def warnings_of(config: RunConfig, loaded: LoadedSystem, system: CompiledSystem)
             "system.constraints: h-bonds and system.hydrogen_mass",
             "warning",
         )
+    hydrogens = system.masses[system.constraints.atoms.ravel()]
+    if timestep > LONGEST_PLAIN_TIMESTEP and len(hydrogens) and hydrogens.min() < LIGHTEST_SLOW_HYDROGEN:
+        yield Line(
+            "warning",
+            f"steps of {1000 * timestep:g} fs are long for hydrogens of {hydrogens.min():.3g} amu: set system.hydrogen_mass, for "
+            "instance 3 amu, or shorten dynamics.integrator.timestep",
+            "warning",
+        )
     for table in _nonbonded(system):
         charge = float(table.charge.sum())
         if table.method in ("PME", "LJPME") and abs(charge) > 0.01:
@@ -253,7 +263,7 @@ def describe_resources(config: RunConfig, loaded: LoadedSystem, system: Compiled
     total = 0.0
     trajectory = config.output.trajectory
     if trajectory:
-        n_frames = config.dynamics.n_steps // config.every(trajectory.interval)
+        n_frames = config.dynamics.n_steps // config.every(trajectory.interval) + 1  # the start too
         settings = TrajectorySettings(
             trajectory.selection, trajectory.precision, trajectory.velocities, trajectory.forces
         )
@@ -262,7 +272,7 @@ def describe_resources(config: RunConfig, loaded: LoadedSystem, system: Compiled
         total += size.total
         yield Line("trajectory", str(size))
     if config.output.energies:
-        n_rows = config.dynamics.n_steps // config.every(config.output.energies.interval)
+        n_rows = config.dynamics.n_steps // config.every(config.output.energies.interval) + 1
         size_of_log = n_rows * 2 * 20 * (8 + len(system.forces))  # CSV and HDF5, some 20 characters a number
         total += size_of_log
         yield Line("energy log", f"{n_rows} rows, some {readable_bytes(size_of_log)}")

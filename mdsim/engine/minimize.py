@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import sqrt
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mdsim.backends import Backend
 from mdsim.checks import require_number
+from mdsim.constraints import VirtualSites
+from mdsim.engine.evaluate import ForceEvaluator
 from mdsim.errors import InputError, SimulationError
+from mdsim.forces import build_terms
 from mdsim.integrators import Motion
 from mdsim.kernels.fixed_point import DESCENT_VELOCITY_SCALE, ENERGY_SCALE, FLAG_NOT_FINITE, LIMB
 from mdsim.ranks import SumOverRanks, on_one_rank
 from mdsim.state import LocalView, State
-from mdsim.tables import CompiledSystem
+from mdsim.tables import CompiledSystem, NonbondedTable, PairExceptionTable
 
 if TYPE_CHECKING:
     from mdsim.engine.simulation import Simulation
@@ -33,6 +36,8 @@ GROW, SHRINK, ALPHA, ALPHA_SHRINK, DELAY = 1.1, 0.5, 0.25, 0.99, 20
 MAX_STEP = 0.02
 #: atoms in exactly one place are moved apart by steps of this (nm) along the 26 directions of a cube
 SEPARATION = 0.01
+#: steps without charges where atoms overlap
+OVERLAP_STEPS = 50
 DIRECTIONS = np.array([(i, j, k) for i in (0, 1, -1) for j in (0, 1, -1) for k in (0, 1, -1)][1:], dtype=np.float64)
 
 
@@ -57,18 +62,52 @@ def minimize(
 
     ``progress(step, energy, rms_force)`` is told of each step.
     """
-    evaluator = sim.evaluator
+    full = _minimizer(sim, sim.system, sim.evaluator, tolerance, max_steps)
+    part_coincident(sim.state, full.movable)
+    sim.evaluator.invalidate()
+    sim.evaluator.compute(sim.state, with_energy=False)
+    clipped = np.array([int((sim.evaluator.flags != 0).sum())], np.int64)
+    if sim.comm.sum(clipped)[0]:
+        part_overlapping(sim)
+    return full.run(sim.state, progress)
 
+
+def part_overlapping(sim: Simulation) -> None:
+    """Move atoms apart by all forces but those of charges.
+
+    Where forces are clipped the repulsion of two overlapping waters is no greater than the attraction of hydrogen and oxygen, which
+    then end up in one place; without charges there is nothing to hold them together.
+    """
+    system = replace(sim.system, forces=tuple(_uncharged(table) for table in sim.system.forces))
+    terms = build_terms(system, sim.backend, sim.state.box, sim.force_options)
+    evaluator = ForceEvaluator(
+        sim.backend, sim.comm, terms, VirtualSites(sim.backend, system.virtual_sites), sim.timers
+    )
+    evaluator.bind(sim.domain.view(sim.state))
+    _minimizer(sim, system, evaluator, 10.0, OVERLAP_STEPS).run(sim.state)
+    sim.evaluator.invalidate()
+
+
+def _uncharged(table: Any) -> Any:
+    for name in ("charge", "charge_product"):
+        if isinstance(table, NonbondedTable | PairExceptionTable) and hasattr(table, name):
+            return replace(table, **{name: np.zeros_like(getattr(table, name))})
+    return table
+
+
+def _minimizer(
+    sim: Simulation, system: CompiledSystem, evaluator: ForceEvaluator, tolerance: float, max_steps: int
+) -> Minimizer:
     def forces() -> tuple[np.ndarray, float, int]:
         evaluator.invalidate()
         evaluator.compute(sim.state, with_energy=True)
         return evaluator.forces, evaluator.potential / ENERGY_SCALE, int(np.bitwise_or.reduce(evaluator.flags))
 
     minimizer = Minimizer(
-        sim.backend, sim.system, forces, tolerance=tolerance, max_steps=max_steps, sum_over_ranks=sim.comm.sum
+        sim.backend, system, forces, tolerance=tolerance, max_steps=max_steps, sum_over_ranks=sim.comm.sum
     )
     minimizer.bind(sim.domain.view(sim.state))
-    return minimizer.run(sim.state, progress)
+    return minimizer
 
 
 class Minimizer:
@@ -108,6 +147,12 @@ class Minimizer:
         self.n_components = max(3 * int(movable.sum()), 1)
         self.motion = Motion(backend, replace(system, masses=movable), sum_over_ranks)
 
+    @property
+    def movable(self) -> np.ndarray:
+        """bool[n] of the local atoms: those with mass."""
+        movable: np.ndarray = self.backend.to_host(self.motion.inverse_masses) > 0
+        return movable
+
     def bind(self, view: LocalView) -> None:
         """Take the atoms that this rank now holds."""
         self.motion.bind(view)
@@ -124,7 +169,7 @@ class Minimizer:
 
     def _descend(self, state: State, progress: Callable[[int, float, float], None] | None) -> MinimizationResult:
         dt, alpha, downhill_steps = FIRST_DT, ALPHA, 0
-        part_coincident(state, self.backend.to_host(self.motion.inverse_masses) > 0)
+        part_coincident(state, self.movable)
         self.motion.constrain(state)
         for step in range(self.max_steps + 1):
             energy = self._compute_forces(state)

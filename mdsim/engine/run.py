@@ -62,7 +62,10 @@ def _run_in(results: ResultDirectory, config: RunConfig, stopping: _Stop) -> int
     if results.status == FAILED:
         say(f"the last attempt failed: {results.manifest.get('message', '')}")
     say("reading the system")
-    sim = make_simulation(config, load_system(config.system))
+    loaded = load_system(config.system)
+    sim = make_simulation(config, loaded)
+    for note in (*loaded.notes, *sim.system.notes):
+        say(f"note: {note}")
     if checkpoint is not None:
         checkpoint.check_same_run(system_fingerprint(sim.system), config.settings(), results.path)
     try:
@@ -107,8 +110,12 @@ def prepare(config: RunConfig, sim: Simulation) -> None:
     if dynamics.minimize:
         say("minimising the energy")
         result = sim.minimize(tolerance=dynamics.minimize.tolerance, max_steps=dynamics.minimize.max_steps)
+        ended = (
+            "" if result.converged else f"; max_steps reached before the tolerance of {dynamics.minimize.tolerance:g}"
+        )
         say(
-            f"minimised in {result.steps} steps to {result.energy:.1f} kJ/mol, rms force {result.rms_force:.1f} kJ/mol/nm"
+            f"minimised in {result.steps} steps to {result.energy:.1f} kJ/mol, rms force {result.rms_force:.1f} "
+            f"kJ/mol/nm{ended}"
         )
     sim.constrain()
     if dynamics.initial_temperature is not None:

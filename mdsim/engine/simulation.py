@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -19,6 +20,7 @@ from mdsim.domain.comm import Communicator, world
 from mdsim.domain.local import Domain
 from mdsim.engine.diagnose import atoms_named, force_error
 from mdsim.engine.evaluate import ForceEvaluator
+from mdsim.engine.interrupts import interrupts_after_a_step
 from mdsim.engine.minimize import MinimizationResult, minimize
 from mdsim.engine.step import advance, compute_forces
 from mdsim.engine.timers import Timers
@@ -95,6 +97,8 @@ class Simulation:
         self.comm = comm if comm is not None else world()
         self.backend = get_backend(backend, threads)
         self.system, self.topology = _compiled(system, topology)
+        for note in self.system.notes:
+            warnings.warn(note, stacklevel=2)
         if not remove_cm_motion:
             self.system = replace(self.system, remove_cm_frequency=0)
         self.seed = require_whole("seed", seed)
@@ -109,6 +113,7 @@ class Simulation:
         assert v is not None
         self.domain = Domain(self.comm, self.backend, self.system.n_atoms)
         self.state: State = self.domain.distribute(fractions, images, v, box)
+        self.force_options = force_options
         terms = build_terms(self.system, self.backend, box, force_options)
         sites = VirtualSites(self.backend, self.system.virtual_sites)
         self.evaluator = ForceEvaluator(self.backend, self.comm, terms, sites, self.timers)
@@ -137,14 +142,17 @@ class Simulation:
     def run(self, steps: int, stop: Callable[[], bool] = lambda: False) -> None:
         """Advance by ``steps`` steps, serving the reporters; ``stop`` is asked after each step and ends the run early."""
         end = self.state.step + require_whole("the number of steps", steps, least=0)
-        while self.state.step < end:
-            due = self._next_report()
-            with self._atoms_named():
-                advance(self, energy_at_end=self._energy_wanted(self.state.step + 1, due))
-            if self.state.step == due:
-                self.report()
-            if stop():
-                return
+        with interrupts_after_a_step() as interrupted:
+            while self.state.step < end:
+                due = self._next_report()
+                with self._atoms_named():
+                    advance(self, energy_at_end=self._energy_wanted(self.state.step + 1, due))
+                if self.state.step == due:
+                    self.report()
+                if interrupted():
+                    raise KeyboardInterrupt
+                if stop():
+                    return
 
     def report(self) -> None:
         """Serve every reporter that is due at the present step."""
@@ -207,7 +215,9 @@ class Simulation:
     def draw_velocities(self, temperature: float, seed: int | None = None) -> None:
         """Velocities from the Maxwell-Boltzmann distribution at ``temperature`` (K), obeying the constraints."""
         self.integrator.draw_velocities(
-            self.state, temperature, self.seed if seed is None else require_whole("seed", seed)
+            self.state,
+            _plain("velocities", "temperature", temperature),
+            self.seed if seed is None else require_whole("seed", seed),
         )
 
     def constrain(self) -> None:
@@ -410,8 +420,25 @@ def _parameters(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """The mapping that describes an integrator or a barostat, which says its kind."""
     if not isinstance(given, Mapping) or "kind" not in given:
         raise InputError(f"the {name} must be a mapping with its 'kind' and parameters, got {given!r}")
-    whole = {key: require_whole(key, given[key]) for key in ("seed", "frequency", "chain_length") if key in given}
-    return {**given, **whole}
+    values: dict[str, Any] = {key: _plain(name, key, value) for key, value in given.items()}
+    for key in ("seed", "frequency", "chain_length"):
+        if key in values:
+            values[key] = require_whole(key, values[key])
+    return values
+
+
+def _plain(name: str, key: str, value: Any) -> Any:
+    """A parameter as a number in mdsim's units (bar for pressures), out of an openmm Quantity where it is one."""
+    if hasattr(value, "value_in_unit_system"):
+        from mdsim.forcefield.quantities import parameter_value
+
+        return parameter_value(value)
+    if isinstance(value, str) and key not in ("kind", "xy", "z"):
+        raise InputError(
+            f"{key} of the {name} must be a number (in ps, K, 1/ps, bar) or an openmm Quantity, got '{value}'; texts with units "
+            "are for input files"
+        )
+    return value
 
 
 def _with_seed(integrator: Mapping[str, Any], seed: int) -> dict[str, Any]:

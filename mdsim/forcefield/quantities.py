@@ -14,6 +14,14 @@ from mdsim.errors import UnsupportedError
 from mdsim.forcefield.expressions import Match
 
 
+def parameter_value(quantity: Any) -> Any:
+    """A parameter of an integrator or a barostat as mdsim takes it: ps, K, 1/ps; pressures in bar, tensions in bar nm."""
+    for wanted in (unit.bar, unit.bar * unit.nanometer):
+        if quantity.unit.is_compatible(wanted):
+            return quantity.value_in_unit(wanted)
+    return quantity.value_in_unit_system(unit.md_unit_system)
+
+
 def md(value: Any) -> float:
     """A quantity as a number in OpenMM's own unit system (which is mdsim's)."""
     return float(value.value_in_unit_system(unit.md_unit_system)) if unit.is_quantity(value) else float(value)

@@ -29,7 +29,7 @@ class LangevinMiddle(BaseIntegrator):
 
     name = "langevin-middle"
 
-    def __init__(self, motion: Motion, timestep: float, temperature: float, friction: float, seed: int) -> None:
+    def __init__(self, motion: Motion, timestep: float, temperature: float, friction: float = 1.0, seed: int = 1) -> None:
         super().__init__(motion, timestep)
         bath = require_number("temperature", temperature, "K", 0.0)
         self.friction = require_number("friction", friction, "1/ps", 0.0)

@@ -41,7 +41,7 @@ class Bussi(ThermostattedVerlet):
     #: energy taken from the system so far, kJ/mol, float64[1] in ``State.extra``
     BATH = "bussi_bath_energy"
 
-    def __init__(self, motion: Motion, timestep: float, temperature: float, coupling_time: float, seed: int) -> None:
+    def __init__(self, motion: Motion, timestep: float, temperature: float, coupling_time: float = 1.0, seed: int = 1) -> None:
         super().__init__(motion, timestep, temperature, coupling_time)
         self.seed = int(seed)
 
@@ -79,7 +79,7 @@ class NoseHooverChain(ThermostattedVerlet):
     POSITIONS, VELOCITIES = "nose_hoover_positions", "nose_hoover_velocities"
 
     def __init__(
-        self, motion: Motion, timestep: float, temperature: float, coupling_time: float, chain_length: int
+        self, motion: Motion, timestep: float, temperature: float, coupling_time: float = 1.0, chain_length: int = 3
     ) -> None:
         super().__init__(motion, timestep, temperature, coupling_time)
         if chain_length < 1:

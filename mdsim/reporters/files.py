@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from mdsim.errors import InputError
 from mdsim.io.checkpoint import Checkpoint, save_checkpoint
@@ -14,22 +14,36 @@ from mdsim.io.fingerprint import Fingerprint
 from mdsim.io.h5md import TrajectorySettings, TrajectorySource, TrajectoryWriter
 from mdsim.reporters.base import NEVER, IntervalReporter, Reporter
 from mdsim.state import Snapshot
+from mdsim.tables import CompiledSystem
+from mdsim.topology import Topology
+
+
+class HasSystem(Protocol):
+    """A simulation, as far as a trajectory needs one."""
+
+    system: CompiledSystem
+    topology: Topology
 
 
 class TrajectoryReporter(IntervalReporter):
-    """Frames to an H5MD file. With ``n_frames`` (from a checkpoint) the file is resumed and cut to that many."""
+    """Frames of ``source`` (a Simulation will do) to an H5MD file.
+
+    With ``n_frames`` (from a checkpoint) the file is resumed and cut to that many.
+    """
 
     def __init__(
         self,
         path: str | Path,
         interval: int,
-        source: TrajectorySource,
+        source: TrajectorySource | HasSystem,
         settings: TrajectorySettings | None = None,
         n_frames: int | None = None,
         name: str = "trajectory",
     ) -> None:
         super().__init__(interval, name)
         settings = settings or TrajectorySettings()
+        if not isinstance(source, TrajectorySource):
+            source = TrajectorySource.from_system(source.system, source.topology)
         wanted = {"positions": True, "velocities": settings.velocities, "forces": settings.forces}
         self.needs = frozenset(field for field, yes in wanted.items() if yes)
         if n_frames is None:

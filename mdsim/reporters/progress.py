@@ -83,8 +83,7 @@ class ProgressReporter(IntervalReporter):
         return min(due, self.end_step) if step < self.end_step else due
 
     def start(self, step: int, time_ps: float) -> None:
-        """Begin measuring, and show the bar, before the first step."""
-        self.speed.mark(step, time_ps)
+        """Show the bar before the first step. The speed is measured from the first report on, when all is loaded."""
         if self.stream.isatty():
             self._show(step, "")
 
@@ -97,7 +96,7 @@ class ProgressReporter(IntervalReporter):
 
     def _facts(self, snapshot: Snapshot) -> str:
         """``123 ns/day  301.2 K  1 h 05 min left``"""
-        facts = [f"{snapshot.time / 1000.0:.3f} ns"]
+        facts = [f"{snapshot.time:.1f} ps" if snapshot.time < 1000.0 else f"{snapshot.time / 1000.0:.3f} ns"]
         if (rate := self.speed.ns_per_day) is not None:
             facts.append(f"{rate:.3g} ns/day")
         if snapshot.temperature is not None:

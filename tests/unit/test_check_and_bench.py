@@ -41,7 +41,7 @@ def test_check_tells_the_facts(tmp_path):
     assert result.exit_code == 0, result.output
     text = " ".join(result.stdout.split())
     for fact in ("atoms 64 in 64 residues", "degrees of freedom 192", "rectangular, 2 x 2 x 2 nm", "CutoffPeriodic, cutoff 0.9 nm",
-                 "2 frames of", "0 errors, 0 warnings"):  # fmt: skip
+                 "3 frames of", "0 errors, 0 warnings"):  # fmt: skip
         assert fact in text, fact
 
 
@@ -50,9 +50,15 @@ def test_no_warning_about_an_ordinary_input(villin):
 
 
 def test_warning_about_a_long_timestep(villin):
-    (line,) = warnings_of(config_of_villin(timestep="6 fs"), *villin)
-    assert "swings in" in line.text
-    assert "6 fs" in line.text
+    bond, hydrogen = warnings_of(config_of_villin(timestep="6 fs"), *villin)
+    assert "swings in" in bond.text
+    assert "6 fs" in bond.text
+    assert "hydrogens of 1.01 amu" in hydrogen.text
+
+
+def test_warning_about_four_femtoseconds_with_light_hydrogens(villin):
+    (line,) = warnings_of(config_of_villin(timestep="4 fs"), *villin)
+    assert "system.hydrogen_mass" in line.text
 
 
 def test_fastest_bond_is_the_analytic_period(villin):

@@ -121,8 +121,10 @@ def test_plain_progress_lines():
     serve([progress], 0, 25)
     lines = out.getvalue().splitlines()
     assert [line.split()[1] for line in lines] == ["10", "20", "25"]
-    assert all("of 25" in line and "ns/day" in line and " K" in line for line in lines)
-    assert "left" in lines[0]
+    assert all("of 25" in line and " ps" in line and " K" in line for line in lines)
+    assert "ns/day" not in lines[0]  # until then kernels were loaded
+    assert all("ns/day" in line for line in lines[1:])
+    assert "left" in lines[1]
     assert "left" not in lines[-1]
 
 
