@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Literal
 
@@ -30,7 +31,7 @@ class VolumeMove:
     work: float  # kJ/mol, done against pressure and surface tension
 
 
-class MonteCarloBarostat:
+class MonteCarloBarostat(ABC):
     """Proposes a change of the volume, keeps it or takes it back, and adapts how large the changes are.
 
     Parameters
@@ -84,8 +85,9 @@ class MonteCarloBarostat:
         """Instantaneous pressure, bar; see ``molecules.molecular_pressure``."""
         return molecular_pressure(self.molecules, state, energy_fn, self.temperature)
 
+    @abstractmethod
     def _propose(self, state: State) -> VolumeMove:
-        raise NotImplementedError
+        """The change of the box to be tried at this step."""
 
     def _prepare(self, state: State) -> None:
         state.extra.setdefault(self.SCALE, np.full(3, FIRST_MOVE * state.box.volume))

@@ -5,6 +5,7 @@ Essmann et al., J. Chem. Phys. 103, 8577 (1995). Grid, alpha and conventions are
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from math import frexp, fsum, pi, sqrt
 
 import numpy as np
@@ -26,7 +27,7 @@ DEFAULT_ORDER = 5
 MIN_GRID = 6
 
 
-class MeshTerm:
+class MeshTerm(ABC):
     """Charges of some kind spread on a grid, folded with an influence function, and the forces gathered from it.
 
     The mesh does not conserve momentum: its net force is taken off, the same share from every atom. Energies: of the
@@ -152,13 +153,13 @@ class MeshTerm:
         mean, remainder = np.divmod(self._transform.sum(self._totals.sum(axis=0)), self._n_atoms)
         self._subtract_net_force(self._ids, mean, remainder, self._n_threads, out.forces)
 
+    @abstractmethod
     def _compute_influence(self, box: Box) -> None:
         """Fill ``_influence`` for this box."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _energies_with_themselves(self, charges: np.ndarray) -> np.ndarray:
         """Energy, kJ/mol, that takes off what the mesh holds of each charge with itself."""
-        raise NotImplementedError
 
     def _energy_of_the_whole(self, box: Box) -> float:
         """Energy, kJ/mol, that belongs to no atom."""
