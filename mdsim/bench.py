@@ -11,8 +11,6 @@ from pathlib import Path
 from statistics import median
 from time import perf_counter
 
-import openmm
-from openmm import unit
 from rich.console import Console
 from rich.table import Table
 
@@ -22,6 +20,8 @@ from mdsim.engine.run import make_simulation, prepare, say
 from mdsim.engine.simulation import Simulation
 from mdsim.errors import InputError
 from mdsim.forcefield import LoadedSystem, load_system
+from mdsim.forcefield.platforms import openmm_version
+from mdsim.forcefield.runner import openmm_runner
 from mdsim.version import __version__
 
 SECONDS_PER_DAY = 86400.0
@@ -61,8 +61,10 @@ def bench_input(
     threads = sim.backend.n_threads
     engines: list[tuple[Timing, Callable[[int], None]]] = [(Timing("mdsim", steps, config.dynamics.timestep), sim.run)]
     if with_openmm:
-        context = openmm_context(config, loaded, sim, threads)
-        engines.append((Timing("OpenMM CPU", steps, config.dynamics.timestep), lambda n: _advance(context, n)))
+        state = sim.state
+        vectors = state.box.vectors if state.box.periodic else None
+        advance = openmm_runner(config, loaded.system, sim.positions, sim.velocities, vectors, threads)
+        engines.append((Timing("OpenMM CPU", steps, config.dynamics.timestep), advance))
     for _, run in engines:
         run(WARM_UP)
     sim.timers.reset()
@@ -81,44 +83,6 @@ def _seconds(run: Callable[[int], None], steps: int) -> float:
     start = perf_counter()
     run(steps)
     return perf_counter() - start
-
-
-def _advance(context: openmm.Context, steps: int) -> None:
-    context.getIntegrator().step(steps)
-    context.getState()  # waits for whatever is still running
-
-
-def openmm_context(config: RunConfig, loaded: LoadedSystem, sim: Simulation, threads: int) -> openmm.Context:
-    """The same system in OpenMM's CPU platform, at mdsim's present positions and velocities."""
-    system = openmm.XmlSerializer.clone(loaded.system)
-    _add_barostat(system, config)
-    properties = {"Threads": str(threads)}
-    context = openmm.Context(system, _integrator(config), openmm.Platform.getPlatformByName("CPU"), properties)
-    if sim.state.box.periodic:
-        context.setPeriodicBoxVectors(*sim.state.box.vectors)
-    context.setPositions(sim.positions)
-    context.setVelocities(sim.velocities)
-    return context
-
-
-def _integrator(config: RunConfig) -> openmm.Integrator:
-    """OpenMM's integrator of the same kind (for Bussi, which it lacks, velocity Verlet: nothing else is slow in it)."""
-    given = config.integrator_parameters()
-    timestep = given["timestep"] * unit.picoseconds
-    if given["kind"] == "langevin-middle":
-        return openmm.LangevinMiddleIntegrator(given["temperature"], given["friction"], timestep)
-    if given["kind"] == "nose-hoover":
-        return openmm.NoseHooverIntegrator(given["temperature"], 1.0 / given["coupling_time"], timestep)
-    return openmm.VerletIntegrator(timestep)
-
-
-def _add_barostat(system: openmm.System, config: RunConfig) -> None:
-    given, temperature = config.barostat_parameters(), config.dynamics.temperature
-    if given is None:
-        return
-    if given["kind"] != "isotropic":
-        raise InputError(f"mdsim bench does not know OpenMM's twin of a barostat '{given['kind']}'; use isotropic or --alone")
-    system.addForce(openmm.MonteCarloBarostat(given["pressure"], temperature, given["frequency"]))
 
 
 def _milliseconds_by_part(sim: Simulation, steps: int, seconds: float) -> dict[str, float]:
@@ -167,7 +131,7 @@ def _save(
         "cpu": cpu_model(),
         "python": platform.python_version(),
         "mdsim": __version__,
-        "openmm": openmm.version.version,
+        "openmm": openmm_version(),
         "engines": [{**asdict(t), "median_ms": t.median_ms, "ns_per_day": t.ns_per_day} for t in timings],
         "mdsim_ms_by_part": parts,
     }

@@ -1,4 +1,4 @@
-"""Which OpenMM is installed, for ``mdsim doctor``."""
+"""Which OpenMM is installed, for ``mdsim doctor`` and ``mdsim bench``."""
 
 from __future__ import annotations
 
@@ -8,3 +8,11 @@ def openmm_platforms() -> list[str]:
     import openmm
 
     return [openmm.Platform.getPlatform(i).getName() for i in range(openmm.Platform.getNumPlatforms())]
+
+
+def openmm_version() -> str:
+    """Version of the installed OpenMM."""
+    import openmm
+
+    version: str = openmm.version.version
+    return version
