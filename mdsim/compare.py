@@ -8,7 +8,7 @@ Lennard-Jones from CustomNonbondedForce) is compared energy by energy, but by th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import openmm
@@ -336,7 +336,6 @@ def _rows(
     ours = ours + [Contribution(dict.fromkeys(c.labels, 0.0), np.zeros_like(c.forces)) for c in left_out]
     pair_scale = SMALLEST_PAIR_ENERGY * len(massive)
     rows = {}
-    force_bound = 0.0  # sum over terms of tolerance times rms force
     for mine in ours:
         reference = _sum([theirs[label] for label in mine.labels])
         error = mesh_error if mesh_error is not None and set(mesh_error.labels) & set(mine.labels) else None
@@ -346,12 +345,8 @@ def _rows(
             of_label = error if error is not None and label in error.labels else None
             scale = pair_scale if label in pair_labels else SMALLEST_ENERGY
             rows[label] = _row(label, single, single_reference, of_label, error, massive, scale)
-        force_bound += rows[mine.labels[0]].force_tolerance * _rms(reference.forces[massive])
     all_of_theirs = _sum([theirs[label] for label in rows])
     total = _row("all forces", _sum(ours), all_of_theirs, mesh_error, mesh_error, massive, pair_scale)
-    bound = force_bound / (_rms(all_of_theirs.forces[massive]) or 1.0)
-    # near a minimum the terms cancel: the whole is as good as its terms
-    total = replace(total, force_tolerance=max(total.force_tolerance, bound))
     return [rows[label] for label in theirs if label in rows] + [total]
 
 
